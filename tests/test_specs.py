@@ -396,6 +396,19 @@ def test_a_value_out_of_range_is_named_with_what_is_allowed(
     assert message.endswith(f"got {value!r}")
 
 
+def test_a_truth_value_may_be_one_of_several_kinds() -> None:
+    class Optional(Spec):
+        strict: bool | None = None
+        size: int | None = None
+
+        @classmethod
+        def refuse_unregistered(cls) -> None:
+            """As those of plugins are, which are registered."""
+
+    assert Optional(strict=True).strict is True
+    assert refusal(Optional, size=True) == "size: should be no truth value, got True"
+
+
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_out_of_range(seed: int) -> None:
     assert refusal(Run, task=BASE.task, model=BASE.model, seed=seed).startswith("seed: ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from tokenize import TokenError
@@ -104,6 +104,23 @@ def _status(path: Path, field: str, error: type[CapaxError]) -> os.stat_result |
     except (OSError, ValueError) as problem:  # ValueError: a null character
         said = getattr(problem, "strerror", None) or problem
         raise error(f"{field}: cannot read {str(path)!r:.80}: {said}") from None
+
+
+Stamp = tuple[Path, tuple[int, ...]]
+"""A file, and what of it changes when its content does."""
+
+
+def stamps(files: Iterable[Path]) -> tuple[Stamp, ...]:
+    """By what a cache knows that files are as they were when it read them; those that are not there are left out."""
+    found = ((file, _stat(file)) for file in files)
+    return tuple((file, (at.st_dev, at.st_ino, at.st_mtime_ns, at.st_size)) for file, at in found if at is not None)
+
+
+def _stat(file: Path) -> os.stat_result | None:
+    try:
+        return file.stat()
+    except OSError:
+        return None
 
 
 def read_text(path: Path, field: str, error: type[CapaxError], largest: int | None = None) -> str:

@@ -190,6 +190,13 @@ def test_bad_input_is_refused(options: dict[str, Any], said: list[str]) -> None:
         assert word in str(error.value), str(error.value)
 
 
+def test_a_byte_order_mark_is_no_token() -> None:
+    Path("marked.txt").write_bytes(b"\xef\xbb\xbf" + Path("t.txt").read_bytes())
+    marked, plain = (read(config("gpt2"), Path(name), context_size=9) for name in ("marked.txt", "t.txt"))
+    for one, other in zip(marked.representations, plain.representations, strict=True):
+        np.testing.assert_array_equal(one.contexts, other.contexts)
+
+
 def test_missing_transformers_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface, "transformers", None)
     with pytest.raises(EmbeddingError, match=r"capax\[hf\]"):

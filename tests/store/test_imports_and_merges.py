@@ -42,7 +42,20 @@ def test_imports_alone_are_a_table(tmp_path: Path) -> None:
 def test_numbers_as_text_are_imported_as_numbers(tmp_path: Path) -> None:
     with Store(tmp_path / "s.db") as store:
         store.import_rows(THEIRS.cast({"memorized": pl.String}), "a paper")
-    assert capax.read(tmp_path / "s.db")["memorized"].to_list() == [100.5, 200.0]
+        store.import_rows(THEIRS.with_columns(pl.Series("seq_len", ["1_0", " 8 "])), "a thesis")
+    found = capax.read(tmp_path / "s.db")
+    assert found["memorized"].to_list()[:2] == [100.5, 200.0]
+    assert found["seq_len"].to_list()[2:] == [10, 8]
+
+
+@pytest.mark.parametrize("name", ["converged", "above_chance"])
+def test_truth_values_may_be_missing_from_all_rows(tmp_path: Path, name: str) -> None:
+    """A file of values separated by commas does not say of which kind an empty column is."""
+    empty = THEIRS.with_columns(pl.Series(name, [None, None], dtype=pl.String))
+    with Store(tmp_path / "s.db") as store:
+        assert store.import_rows(empty, "a paper") == 2
+        with pytest.raises(TableError, match=f"{name}: true or false, got 'yes'"):
+            store.import_rows(THEIRS.with_columns(pl.Series(name, [None, "yes"])), "a paper")
 
 
 BAD = (-1, float("nan"), float("inf"), None, "many", True, [1])

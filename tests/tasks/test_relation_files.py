@@ -167,6 +167,19 @@ def test_edge_lists_that_cannot_be(tmp_path: Path, content: str | bytes, message
     assert message in refused
 
 
+def test_files_are_read_once_while_they_do_not_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, times = relation_files.read_graph, []
+    spec = Relations(graph=str(csv(tmp_path)))
+    monkeypatch.setattr(relation_files, "read_graph", lambda path: (times.append(path), read(path))[1])
+    for seed in range(5):
+        graphs.draw(spec, np.random.default_rng(seed))
+        embeddings.draw(spec, 4, np.random.default_rng(seed))
+    assert len(times) == 1
+    csv(tmp_path, f"{EDGES}c,b\n")
+    with pytest.raises(LibraryError, match="has changed since it was read"):
+        relation_files.load(spec)
+
+
 def test_networkx_graphs_that_cannot_be(tmp_path: Path) -> None:
     cases: list[tuple[Any, str]] = [
         (nx.Graph([("a", "b")]), "is undirected, but relations are directed"),

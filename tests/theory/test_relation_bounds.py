@@ -8,7 +8,7 @@ from channels import built, library
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capax import channel_design
+from capax import Relations, channel_design
 from capax.errors import CapaxError, SpecError
 from capax.tasks import graph_classes
 from capax.theory.bounds.relations import (
@@ -87,7 +87,7 @@ def test_lower_bounds_are_below_what_was_built(fields: dict[str, object], m: int
     for options in ({"target_f1": 1.0}, {"target_f1": 1.0, "bits": 4}):
         edges, items, made = built(m, d, fields=fields, **options)
         weights = made.weights
-        graphs = graph_classes.class_of(str(fields.get("graph", "permutation")), m, edges)
+        graphs = graph_classes.drawn_from(Relations(n_items=m, **fields))
         norm = square_norm(weights.query, weights.key, items)
         known = {
             "graph_bits": graphs.bits,
@@ -134,6 +134,8 @@ def test_the_rule_holds_where_it_was_measured() -> None:
         channel_design(5, 256, 64)
     with pytest.raises(SpecError, match=r"^n_items: should be a whole number, got 25\.5"):
         channel_design(25.5, 25, 64)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match=r"^real: at most 4 values \(graph_bits, n_items, n_heads, d_model\), got 5"):
+        real(4, 4, 1, 4, 4)
     assert channel_design(64, 64, 64)[1].n_heads == (1, 1)
     assert channel_design(64, 64, 8)[1].n_heads == (4, 8)
 

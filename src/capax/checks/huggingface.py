@@ -18,7 +18,7 @@ from capax import working
 from capax.checks import image_files
 from capax.checks.assumptions import AssumptionReport, Precision, report
 from capax.errors import EmbeddingError
-from capax.inputs import regular
+from capax.inputs import read_text
 from capax.models.hf_files import NEEDED, UNREADABLE, WEIGHTS, quiet, refuse_code, transformers
 
 BATCH = 16
@@ -229,10 +229,7 @@ def _tokens(
     model: Path, text: Path, vocab_size: int, query: Query, context_size: int | None
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """Token ids (items, context size)."""
-    try:
-        lines = regular(text, "text", EmbeddingError).read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EmbeddingError(f"text: cannot read {text}: {_line(error)}") from None
+    lines = read_text(text, "text", EmbeddingError).removesuffix("\n").split("\n")
     if lines == [""]:
         raise EmbeddingError(f"text: {text} is empty")
     if context_size is not None and context_size < 1:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from scipy.linalg import lapack, qr, solve_triangular
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.stats import beta
+from scipy.stats import binomtest
 
 from capax import working
 
@@ -147,7 +147,7 @@ def share_below(dependent: int, tested: int, level: float) -> float:
 
     It stays valid, on the safe side, for samples that end early with a number of dependent subsets.
     """
-    return 1.0 if dependent == tested else float(beta.ppf(level, dependent + 1, tested - dependent))
+    return float(binomtest(dependent, tested, alternative="less").proportion_ci(level).high)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from capax.arrays import taken
 from capax.checks import score_scale
 from capax.checks.subject import ROWS, OneMember, Subject, subject_of
 from capax.errors import SpecError
@@ -294,10 +295,7 @@ def _checked(task: Task, items: Any) -> np.ndarray:
         SpecError: for others.
     """
     seq_len, vocab_size = task.sizes()["context"] + 1, task.sizes()["vocab_size"]
-    try:
-        rows = np.asarray(items)
-    except ValueError:
-        raise SpecError(f"items: integers (items, {seq_len}), got rows of several lengths") from None
+    rows = taken("items", items, SpecError)
     if rows.ndim != 2 or rows.shape[1] != seq_len or not np.issubdtype(rows.dtype, np.integer):
         raise SpecError(f"items: integers (items, {seq_len}), got {rows.dtype} of shape {tuple(rows.shape)}")
     if not len(rows) or rows.min() < 0 or rows.max() >= vocab_size:

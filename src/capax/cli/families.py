@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from capax.cli import output
 from capax.planning.results import NOT_KNOWN, BitsFrontier, Network, Verification
-from capax.text import amount, duration, percent
+from capax.text import amount, counted, duration, percent
 
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
@@ -117,8 +117,8 @@ def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
 
 def network(one: Network) -> str:
     """A network in a few words."""
-    layers = f"{one.n_layers} layer{'s' * (one.n_layers > 1)}"
-    return f"{layers}, {one.n_heads} head{'s' * (one.n_heads > 1)} of {one.d_head}, width {one.d_model}"
+    layers = counted(one.n_layers, "layer")
+    return f"{layers}, {counted(one.n_heads, 'head')} of {one.d_head}, width {one.d_model}"
 
 
 def show_verified(found: Verification) -> None:

@@ -12,7 +12,7 @@ from capax.results.measurement import SIGNIFICANCE
 from capax.results.overview import ended as ended
 from capax.results.overview import parameters, trained
 from capax.results.overview import setting as setting
-from capax.text import duration
+from capax.text import counted, duration
 
 if TYPE_CHECKING:
     from capax.protocols.progress import Progress
@@ -238,7 +238,7 @@ def _key_dimension_rows(search: KeyDimensionSearch) -> list[tuple[str, str]]:
         )
         rows.append(
             (
-                f"{count.n_heads} head{'s' * (count.n_heads > 1)}",
+                counted(count.n_heads, "head"),
                 f"{enough} ({count.interval.ends()}), F1 {count.f1:.3f}, {count.trainings} trainings",
             )
         )

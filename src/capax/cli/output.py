@@ -14,6 +14,7 @@ from capax.cli import streams
 from capax.errors import printable
 from capax.specs.plugins import resolve
 from capax.store.schema import Failure, Summary
+from capax.text import counted
 
 PIPE_WIDTH = 200
 LONGEST_ERROR = 140
@@ -47,7 +48,7 @@ def emit(
 
 def rows(count: int) -> str:
     """So many rows, in words."""
-    return f"{count} row{'s' * (count != 1)}"
+    return counted(count, "row")
 
 
 def warn(device: str, *precisions: str) -> None:

@@ -16,6 +16,7 @@ from capax.errors import CapaxError, printable
 from capax.specs.labels import checked_tags
 from capax.store import Store
 from capax.store.merge import merge as merge_stores
+from capax.text import counted
 
 Place = Annotated[Path, Parameter(help="SQLite file of finished runs.")]
 Where = Annotated[
@@ -196,6 +197,6 @@ def merge(*stores: Path, out: Annotated[Path, Parameter(alias="-o")]) -> None:
         The new file.
     """
     count = merge_stores(stores, out)
-    print(f"{count} run{'s' * (count != 1)} in {printable(out)}")
+    print(f"{counted(count, 'run')} in {printable(out)}")
     with Store(out, create=False) as merged:
         _show_sources(merged.sources())

@@ -49,7 +49,7 @@ class Scatter:
             place = _row(point.memorized / top, rows), _column(point.d_model, low, high, columns)
             cells.setdefault(place, set()).add(point.n_heads)
         bounds = sum(point.whole_library for point in self.points)
-        note = f" ({bounds} lower bound{'s' * (bounds > 1)})" if bounds else ""
+        note = f" ({counted(bounds, 'lower bound')})" if bounds else ""
         yield Text(Y_NAME + note, no_wrap=True, overflow="crop")
         for row in range(rows):
             line = Text(f"{ticks.get(row, ''):>{margin}}|")

@@ -28,7 +28,7 @@ from capax.errors import SpecError
 from capax.reports.watching import Watched, look, study_keys
 from capax.specs.apart import Fields
 from capax.store.schema import Failure, Summary
-from capax.text import duration
+from capax.text import counted, duration
 
 PIPE = (80, 24)
 TALL = 30
@@ -151,7 +151,7 @@ def _line(text: str, style: str = "") -> Text:
 
 def _head(seen: Watched) -> Group:
     if not seen.total:
-        done = f"{seen.done} run{'s' * (seen.done != 1)} done{_of_how_many(seen)}"
+        done = f"{counted(seen.done, 'run')} done{_of_how_many(seen)}"
         return Group(_title(seen), _line(done), _line(", ".join(_facts(seen))))
     bar = Table.grid(padding=(0, 1, 0, 0), expand=True)
     bar.add_column(ratio=1)
@@ -225,7 +225,7 @@ def _plot(seen: Watched) -> Panel:
         Scatter(seen.points),
         title=_line(seen.kind),
         title_align="left",
-        subtitle=_line(f"{seen.others} other{'s' * (seen.others > 1)} not drawn") if seen.others else None,
+        subtitle=_line(f"{counted(seen.others, 'other')} not drawn") if seen.others else None,
         subtitle_align="left",
     )
 
@@ -290,9 +290,7 @@ def _failures(seen: Watched, shown: tuple[Failure, ...], keyed: bool) -> Panel:
     count = len(seen.failures)
     return Panel(
         table,
-        title=_line(
-            f"{count} failure{'s' * (count > 1)} kept: capax runs --failed --store {shlex.quote(str(seen.store))}"
-        ),
+        title=_line(f"{counted(count, 'failure')} kept: capax runs --failed --store {shlex.quote(str(seen.store))}"),
         title_align="left",
         border_style="red",
     )

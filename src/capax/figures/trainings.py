@@ -17,6 +17,7 @@ from capax.figures.key_dims import GRAPH
 from capax.figures.lines import Lines, Measure, Shown, across
 from capax.protocols.means import half_of_mean
 from capax.results import Measurement
+from capax.text import counted
 
 FEWEST = 3
 """Trainings that an interval of their mean is given for."""
@@ -52,7 +53,7 @@ class Trained:
     def text(self) -> str:
         """All of it in words."""
         count = len(self.values)
-        over = f"{count} training{'s' * (count != 1)}"
+        over = counted(count, "training")
         return f"D_K {self.total_key_dim}, {HEADS.words(self.n_heads)}: F1 {self.mean:.3f} over {over}"
 
 

@@ -20,6 +20,7 @@ from capax.figures.groups import Group, alike
 from capax.figures.lines import titled
 from capax.laws.law import Law
 from capax.results import LEVEL, Measurement
+from capax.text import counted
 
 NONE = "no converged runs by protocol capacity of models that differ in more than their sizes"
 LIBRARY = ("library_size", "library_sha256")
@@ -146,7 +147,7 @@ def _chart(group: Group, every: Sequence[Variant]) -> Chart:
     ordered = sorted(every, key=lambda variant: -variant.density("effective"))
     names = tuple(variant.name for variant in ordered)
     seeds = sorted({len(variant.runs) for variant in every})
-    told = f"{seeds[0]} to {seeds[-1]} runs" if len(seeds) > 1 else f"{seeds[0]} run{'s' * (seeds[0] > 1)}"
+    told = f"{seeds[0]} to {seeds[-1]} runs" if len(seeds) > 1 else counted(seeds[0], "run")
     intervals = (
         f"Bars: {LEVEL:.0%} intervals of the ratio to the base, for all variants at once (Dunnett); one that misses "
         "the line is beyond the noise of seeds."

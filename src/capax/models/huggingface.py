@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from capax.errors import SpecError, shown
-from capax.inputs import read_json
+from capax.inputs import Stamp, read_json, stamps
 from capax.models.factory import said
 from capax.models.hf_config import built, config_class, refuse_many, refuse_none
 from capax.models.hf_files import WEIGHTS, config_file, quiet, refuse_code, refuse_description, transformers
@@ -278,13 +278,13 @@ def content(folder: Path) -> str:
         SpecError: for a file that cannot be read.
     """
     files = sorted(folder.glob(WEIGHTS))
-    return _hashed(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
+    return _hashed(stamps(files))
 
 
 @lru_cache(maxsize=8)
-def _hashed(files: tuple[tuple[Path, int, int], ...]) -> str:
+def _hashed(files: tuple[Stamp, ...]) -> str:
     found = hashlib.sha256()
-    for path, _, _ in files:
+    for path, _ in files:
         try:
             with path.open("rb") as content:
                 digest = hashlib.file_digest(content, "sha256").hexdigest()

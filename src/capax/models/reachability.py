@@ -25,7 +25,8 @@ def unreachable_tokens(readout: Float[np.ndarray, "vocab d_model"], tokens: list
     """
     readout = np.asarray(readout, dtype=np.float64)
     scale = max(float(np.abs(readout).max()), np.finfo(np.float64).tiny)  # a read-out of zeros reaches nothing
-    return [token for token in tokens if not _reachable(readout / scale, token)]
+    scaled = readout / scale
+    return [token for token in tokens if not _reachable(scaled, token)]
 
 
 def _reachable(readout: Float[np.ndarray, "vocab d_model"], token: int) -> bool:

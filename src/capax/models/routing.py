@@ -18,14 +18,12 @@ from __future__ import annotations
 
 import math
 
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.keyquery import KeyQueryEnsemble
+from capax.models.mixers.mixer import normed
 from capax.models.operations import gelu, softmax
-
-NORM_EPS = 1e-5
 
 
 class RoutingEnsemble(KeyQueryEnsemble):
@@ -100,10 +98,7 @@ class RoutingEnsemble(KeyQueryEnsemble):
 
     def _block(self, x: Float[Tensor, "e b c"], shared: dict[str, Tensor]) -> Float[Tensor, "e b c"]:
         """The block after its attention."""
-        u = _norm(x, shared["norm"])
+        u = normed(x) * shared["norm"][:, None]
         hidden = gelu(u @ shared["up"] + shared["up_bias"][:, None])
-        return _norm(u + hidden @ shared["down"] + shared["down_bias"][:, None], shared["ffn_norm"])
-
-
-def _norm(x: Float[Tensor, "e b c"], gain: Float[Tensor, "e c"]) -> Float[Tensor, "e b c"]:
-    return F.layer_norm(x, x.shape[-1:], eps=NORM_EPS) * gain[:, None]
+        out = u + hidden @ shared["down"] + shared["down_bias"][:, None]
+        return normed(out) * shared["ffn_norm"][:, None]

@@ -218,7 +218,5 @@ class Associations(Task):
         described = resolve("capax.tasks.association_files:describe")(Path(self.library), given)
         if described.get("n_classes", 0) > MOST_CLASSES:
             raise ValueError(f"n_classes: at most {MOST_CLASSES}, but {self.library} has {described['n_classes']}")
-        for name, value in described.items():
-            object.__setattr__(self, name, value)
-            self.model_fields_set.add(name)
+        self.fill(**described)
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the arrays again

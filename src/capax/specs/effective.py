@@ -145,10 +145,10 @@ def _turns(model: Any) -> int:
     c = model.d_model
     if model.embeddings == "frozen" or model.positions in ("frozen", "sinusoidal"):
         return 0
-    rotations = c * (c - 1) // 2
+    rotations = _rotations(c)
     if not model.norms:
         return {"frozen": 0, "tied": rotations, "trained": c * c}[model.readout]
     of_one_channel = model.readout != "trained" or model.norm_place == "post" or not model.values  # gains, or a table
     if of_one_channel or model.ffn == "identity":
         return 1
-    return 1 + (rotations if model.norm == "rms" else (c - 1) * (c - 2) // 2)
+    return 1 + (rotations if model.norm == "rms" else _rotations(c - 1))

@@ -16,7 +16,7 @@ from capax.specs.protocols import CYCLES, RECIPE
 from capax.specs.spec import LARGEST_LIBRARY, Size, Spec, filled_in, must_be_given, since
 from capax.specs.task import Purpose, Task
 from capax.specs.transformer import Transformer
-from capax.text import Over
+from capax.text import Over, counted
 
 Tokenization = Literal["code", "words", "bpe", "bytes"]
 Ambiguous = Literal["refuse", "drop", "first", "any", "keep"]
@@ -225,7 +225,7 @@ class Facts(Task):
             return f"sentences ({self.template!r}) in the tokens of {name} (sha256 {content:.8}…)"
         return {
             "words": "entities as words",
-            "code": f"entities as codes of {self.code_len} token{'s' * (self.code_len > 1)}",
+            "code": f"entities as codes of {counted(self.code_len, 'token')}",
             "bpe": "text as byte pairs",
             "bytes": "text as bytes",
         }[self.tokenization]

@@ -80,12 +80,6 @@ class LibraryModel(TorchModel):
         except PackageNotFoundError:
             raise SpecError(f"model: needs {cls.package}: pip install 'capax[{cls.extra}]'") from None
 
-    def fill(self, **fields: Any) -> None:
-        """Set fields to what follows from those that were given; a copy with changes has them."""
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-            self.model_fields_set.add(name)
-
     @property
     def library(self) -> str:
         """The library and its version."""

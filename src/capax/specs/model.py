@@ -317,7 +317,7 @@ def freedom(rows: int, inner: int, columns: int) -> int:
 
 def heads(model: Any) -> str:
     """The heads of a model in words."""
-    return f"{model.n_heads} head{'s' * (model.n_heads > 1)} of {model.d_head}"
+    return f"{counted(model.n_heads, 'head')} of {model.d_head}"
 
 
 def layout(over: Over, protocols: Sequence[Protocol] = ()) -> str:

@@ -54,7 +54,7 @@ class TorchModel(Model):
 
     def given(self) -> dict[str, Any]:
         """What it is made with by other names than its fields."""
-        return dict(getattr(self, self.options or ""))
+        return {} if self.options is None else dict(getattr(self, self.options))
 
     def columns(self) -> dict[str, Any]:
         """Its fields, and options that are numbers or truth values as columns of their own."""

@@ -291,7 +291,5 @@ class Relations(Task):
     def _describe_files(self) -> None:
         """Sizes and content hash of the user's files come from the files themselves."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
-        for name, value in resolve("capax.tasks.relation_files:describe")(self.graph, self.embeddings, given).items():
-            object.__setattr__(self, name, value)
-            self.model_fields_set.add(name)
+        self.fill(**resolve("capax.tasks.relation_files:describe")(self.graph, self.embeddings, given))
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the files again

@@ -204,7 +204,5 @@ class Sequences(Task):
             raise ValueError(
                 f"seq_len: at most {LONGEST_SEQUENCE}, but {self.library} has sequences of {described['seq_len']}"
             )
-        for name, value in described.items():
-            object.__setattr__(self, name, value)
-            self.model_fields_set.add(name)
+        self.fill(**described)
         self.model_fields_set.discard("library_sha256")  # a copy with changes reads the file again

@@ -191,7 +191,8 @@ class Spec(BaseModel):
         own = type(self).model_fields
         for name, value in fields.items():
             field = own.get(name)
-            if isinstance(value, bool) and field is not None and field.annotation is not bool:
+            kinds = () if field is None else (field.annotation, *get_args(field.annotation))
+            if isinstance(value, bool) and kinds and bool not in kinds:
                 raise SpecError(f"{name}: should be no truth value, got {value}")  # True would be read as 1
             if isinstance(value, str) and value != value.encode(errors="replace").decode():
                 raise SpecError(f"{name}: should be text in UTF-8, got {shown(value)}")  # no JSON could hold it
@@ -220,6 +221,12 @@ class Spec(BaseModel):
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed, validated anew."""
         return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **changes})
+
+    def fill(self, **fields: Any) -> None:
+        """Set fields to what follows from those that were given; a copy with changes has them."""
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+            self.model_fields_set.add(name)
 
     def canonical(self) -> dict[str, Any]:
         """Every field as JSON has it, but those that came later and are at their defaults."""

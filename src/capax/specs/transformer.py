@@ -17,7 +17,7 @@ from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_SIZE, Size, since
 from capax.specs.training import Training
-from capax.text import Over, together
+from capax.text import Over, counted, together
 
 Norm = Literal["layer", "rms"]
 HEAD = 64
@@ -209,7 +209,7 @@ class Transformer(Model):
 
     def words(self, protocol: Protocol | None = None) -> str:
         """The model in a few words."""
-        said = f"{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
+        said = f"{counted(self.n_layers, 'layer')}, {heads(self)}, width {self.d_model}"
         name = () if self.model == "transformer" else (self.model,)
         return ", ".join((*name, said, *self._own()))
 

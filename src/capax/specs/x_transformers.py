@@ -11,6 +11,7 @@ from capax.specs.libraries import DEEPEST, LibraryModel, Options, said
 from capax.specs.model import heads
 from capax.specs.spec import LARGEST_SIZE, Size
 from capax.specs.transformer import HEAD, Transformer
+from capax.text import counted
 
 OURS = {
     "dim": "d_model",
@@ -81,7 +82,7 @@ class XTransformers(LibraryModel):
     @property
     def name(self) -> str:
         """What it is told."""
-        sizes = f"{self.n_layers} layer{'s' * (self.n_layers > 1)}, {heads(self)}, width {self.d_model}"
+        sizes = f"{counted(self.n_layers, 'layer')}, {heads(self)}, width {self.d_model}"
         return ", ".join((sizes, *said(self.set)))
 
     def remarks(self, **sizes: int) -> tuple[str, ...]:

@@ -42,8 +42,8 @@ def importable(table: Any) -> pl.DataFrame:
             if float(value) % 1:
                 raise TableError(f"{name}: row {row} should be a whole number, got {value!r}")
     for name in {*TRUTHS} & {*table.columns}:
-        if table.schema[name] not in (pl.Boolean, pl.Null):
-            raise TableError(f"{name}: true or false, got {shown(table[name].drop_nulls()[0])}")
+        if table.schema[name] != pl.Boolean and len(given := table[name].drop_nulls()):
+            raise TableError(f"{name}: true or false, got {shown(given[0])}")
     for name in table.columns:
         if (first := name.partition("_duplicated_")[0]) != name:
             raise TableError(f"{first}: two columns are called so")
@@ -55,10 +55,12 @@ def importable(table: Any) -> pl.DataFrame:
                 raise TableError(f"memorized: row {row}: {count} of {size} (library_size)")
     if "source" in table.columns and len(own := table["source"].drop_nulls()):
         raise TableError(f"source: in a store this column says where rows come from; rename it, it has {shown(own[0])}")
-    kinds = {name: pl.Float64 for name in REQUIRED if not table.schema[name].is_integer()}
     floats = [name for name, kind in table.schema.items() if kind.is_float()]
     finite = [pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in floats]
-    return table.with_columns(finite).cast(kinds)  # type: ignore[arg-type]
+    others = [name for name in REQUIRED if not table.schema[name].is_numeric()]
+    # Not by a cast: as was checked, they are what Python takes for numbers, " 32" and "1_000" too.
+    numbers = [pl.Series(name, [float(value) for value in table[name]]) for name in others]
+    return table.with_columns(finite).with_columns(numbers)
 
 
 def _is_positive(value: Any, or_zero: bool = False) -> bool:

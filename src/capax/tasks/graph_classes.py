@@ -5,12 +5,14 @@ All counts are ours or textbook: labelled directed graphs without self-loops on 
 
 from __future__ import annotations
 
-from math import e, lgamma, log
-from typing import Annotated, Literal
+from math import lgamma, log
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Int
+from numpy.typing import ArrayLike
 from pydantic import Field
+from scipy.special import gammaln
 
 from capax.errors import SpecError
 from capax.results import Result
@@ -41,7 +43,7 @@ def derangements(n_items: int) -> GraphClass:
     """Permutations without fixed points, one target each: log2 !m = log2 m! − 1.44 + ...."""
     _at_least("n_items", n_items, 2)
     if n_items > EXACT_DERANGEMENTS:
-        bits = _factorial(n_items) - log(e) / LN2
+        bits = _factorial(n_items) - 1 / LN2
     else:
         before, number = 1, 0  # of 0 items and of 1
         for size in range(2, n_items + 1):
@@ -56,7 +58,9 @@ def digraphs(n_items: int, n_edges: int) -> GraphClass:
     pairs = n_items * (n_items - 1)
     if not 0 <= n_edges <= pairs:
         raise SpecError(f"n_edges: 0 to {pairs} (n_items {n_items}), got {n_edges}")
-    return GraphClass(name="digraphs", bits=_choose(pairs, n_edges), exact=True, formula="log2 C(m(m − 1), m')")
+    return GraphClass(
+        name="digraphs", bits=float(log2_choose(pairs, n_edges)), exact=True, formula="log2 C(m(m − 1), m')"
+    )
 
 
 def regular_digraphs(n_items: int, degree: int) -> GraphClass:
@@ -84,7 +88,7 @@ def graphs_of_in_degrees(in_degrees: Int[np.ndarray, " items"]) -> GraphClass:
     bad = np.flatnonzero((in_degrees < 0) | (in_degrees > others))
     if len(bad):
         raise SpecError(f"in_degrees: 0 to {others}, got {in_degrees[bad[0]]} (item {bad[0] + 1})")
-    bits = sum(_choose(others, degree) for degree in in_degrees.tolist())
+    bits = float(log2_choose(others, in_degrees).sum())
     return GraphClass(name="graphs_of_in_degrees", bits=bits, exact=True, formula="Σ_j log2 C(m − 1, d_j)")
 
 
@@ -94,24 +98,6 @@ def rooted_trees(n_items: int) -> GraphClass:
     return GraphClass(
         name="rooted_trees", bits=(n_items - 1) * log(n_items) / LN2, exact=True, formula="(m − 1) log2 m"
     )
-
-
-def class_of(graph: str, n_items: int, edges: Int[np.ndarray, "edges 2"]) -> GraphClass:
-    """The class that a graph of some kind (`specs.relations.GRAPHS`) is drawn from.
-
-    A power-law graph counts among those of its own in-degrees, a user's among those of as many edges.
-    """
-    match graph:
-        case "permutation":
-            return derangements(n_items)
-        case "regular":
-            return regular_digraphs(n_items, len(edges) // n_items)
-        case "power_law":
-            return graphs_of_in_degrees(np.bincount(edges[:, 1], minlength=n_items))
-        case "tree":
-            return rooted_trees(n_items)
-        case _:
-            return digraphs(n_items, len(edges))
 
 
 def drawn_from(task: Relations) -> GraphClass:
@@ -150,8 +136,10 @@ def _factorial(n: int) -> float:
     return lgamma(n + 1) / LN2
 
 
-def _choose(n: int, k: int) -> float:
-    return _factorial(n) - _factorial(k) - _factorial(n - k)
+def log2_choose(n: ArrayLike, k: ArrayLike) -> Any:
+    """log2 C(n, k), of numbers or of arrays of one shape."""
+    n, k = np.asarray(n), np.asarray(k)
+    return (gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) / LN2
 
 
 def _at_least(name: str, value: int, least: int) -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -23,7 +25,7 @@ from jaxtyping import Float, Int
 
 from capax import outputs
 from capax.errors import LibraryError
-from capax.inputs import read_npy, regular, whole_path
+from capax.inputs import read_npy, regular, stamps, whole_path
 from capax.specs.relations import EMBEDDINGS, GRAPHS, HF, Relations
 from capax.tasks import token_tables
 
@@ -45,7 +47,7 @@ class Files:
     vectors: Float[np.ndarray, "items channels"] | None
     table: Float[np.ndarray, "tokens channels"] | None = None
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """Sha256 of sizes, edges and vectors (as they are, not normalised), in whatever files; names are no part."""
         found = hashlib.sha256()
@@ -95,7 +97,7 @@ def from_networkx(graph: Any, called: str = "the graph") -> tuple[list[str], Int
         )
     names = [str(node) for node in graph.nodes]
     if len(set(names)) < len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
+        repeated = next(name for name, count in Counter(names).items() if count > 1)
         raise LibraryError(f"graph: {called} has two nodes of the name {repeated!r:.80}")
     place = {node: number for number, node in enumerate(graph.nodes)}
     edges = _checked(((place[source], place[target], "") for source, target in graph.edges()), names, called)
@@ -245,6 +247,15 @@ def load(spec: Relations) -> Files:
 
 
 def _read(graph: str, embeddings: str, n_items: int | None, strict: bool) -> Files:
+    """What files hold; of unchanged ones what was read before, as every member draws from them."""
+    named = [Path(name) for name, drawn in ((graph, GRAPHS), (embeddings, EMBEDDINGS)) if name not in drawn]
+    if embeddings.startswith(HF):
+        named[-1:] = token_tables.files(Path(embeddings.removeprefix(HF)))
+    return _read_anew(graph, embeddings, n_items, strict, stamps(named))
+
+
+@lru_cache(maxsize=2)
+def _read_anew(graph: str, embeddings: str, n_items: int | None, strict: bool, _: object) -> Files:
     names, edges = (None, None) if graph in GRAPHS else read_graph(Path(graph))
     if embeddings.startswith(HF):
         return Files(names, edges, None, token_tables.read(Path(embeddings.removeprefix(HF))))

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Int
 
 from capax.errors import LibraryError
-from capax.inputs import RepeatedName, is_folder, once, regular
+from capax.inputs import RepeatedName, is_folder, once, regular, stamps
 from capax.tasks.tokenization import BYTES, KINDS, ByteTokenizer
 
 LONGEST_PIECE = 2**20
@@ -168,14 +168,9 @@ def read(path: Path, column: str, tokenization: str, bpe_size: int) -> Corpus:
     Raises:
         LibraryError: as `pieces`, and for documents without text.
     """
-    return _read(path, _state(path), column, tokenization, bpe_size)
-
-
-def _state(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """What changes when the files do."""
     files = _texts(path) if is_folder(path, "library", LibraryError) else [path]
-    found = [(file, regular(file, "library", LibraryError).stat()) for file in files]
-    return tuple((str(file.resolve()), state.st_mtime_ns, state.st_size) for file, state in found)
+    written = stamps(regular(file, "library", LibraryError) for file in files)
+    return _read(path, written, column, tokenization, bpe_size)
 
 
 @lru_cache(maxsize=2)

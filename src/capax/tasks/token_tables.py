@@ -11,7 +11,7 @@ from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 
 from capax.errors import LibraryError
-from capax.inputs import is_folder, regular
+from capax.inputs import Stamp, is_folder, regular, stamps
 
 TABLES = ("embed_tokens.weight", "wte.weight", "word_embeddings.weight", "embed_in.weight", "tok_embeddings.weight")
 """How the tables' names end: of Llama and most others, GPT-2, BERT, GPT-NeoX, and Llama's own files."""
@@ -21,22 +21,31 @@ def read(folder: Path) -> Float[np.ndarray, "tokens channels"]:
     """The table in float32.
 
     Raises:
-        LibraryError: where the folder has no .safetensors file, none holds one table, or it cannot be used.
+        LibraryError: as `files`, where none of them holds one table, and where it cannot be used.
+    """
+    return _read(stamps(files(folder)))
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that a table is read from.
+
+    Raises:
+        LibraryError: where there is no such folder, or it has no .safetensors file.
     """
     if not is_folder(folder, "embeddings", LibraryError):
         raise LibraryError(f"embeddings: no folder {str(folder)!r} (nothing is downloaded)")
-    paths = tuple(regular(path, "embeddings", LibraryError) for path in sorted(folder.glob("*.safetensors")))
+    paths = [regular(path, "embeddings", LibraryError) for path in sorted(folder.glob("*.safetensors"))]
     if not paths:
         raise LibraryError(f"embeddings: {folder} has no .safetensors file")
-    return _read(tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths))
+    return paths
 
 
 @lru_cache(maxsize=1)  # restarts and seeds draw from one table
-def _read(files: tuple[tuple[Path, int, int], ...]) -> Float[np.ndarray, "tokens channels"]:
+def _read(files: tuple[Stamp, ...]) -> Float[np.ndarray, "tokens channels"]:
     import torch  # here, since theory needs none of it, and numpy has no bfloat16
 
     found: dict[str, Any] = {}
-    for path, *_ in files:
+    for path, _ in files:
         try:
             with safe_open(path, "pt") as tensors:
                 found |= {name: tensors.get_tensor(name) for name in tensors.keys() if name.endswith(TABLES)}  # noqa: SIM118

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from scipy.special import softmax
 
 from capax.figures.accuracy import BELOW
 from capax.papers import evidence as ev
@@ -121,9 +122,7 @@ def tight(of: Evidence) -> Verdict:
         items = 2 * heads * n
         context, queries = generator.random((n, d)), generator.random((items, d))
         scores = np.einsum("id,hde,ne->hin", queries, generator.standard_normal((heads, d, d)) / d, context)
-        attended = np.exp(scores - scores.max(2, keepdims=True))
-        attended /= attended.sum(2, keepdims=True)
-        features = np.concatenate(list(attended @ context), axis=1)
+        features = np.concatenate(list(softmax(scores, axis=2) @ context), axis=1)
         ranks.append((int(np.linalg.matrix_rank(features, tol=1e-9 * items)), heads * (n - 1) + 1))
     return ev.exactly(
         all(rank == limit for rank, limit in ranks),

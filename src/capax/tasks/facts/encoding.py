@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from capax.inputs import is_folder, whole_path
+from capax.inputs import is_folder, stamps, whole_path
 from capax.specs.facts import LONGEST_ROW, Facts, FactsFile
 from capax.tasks.facts.fact import FactsError
 from capax.tasks.facts.files import read
@@ -177,13 +177,9 @@ def prepared(spec: Facts) -> Prepared:
     tokens = None
     if spec.tokenizer is not None and spec.tokenization == "bpe":
         place = file_of(Path(spec.tokenizer))
-        tokens = (place, _state([place]))
+        tokens = (place, stamps([place]))
     names = ("key", "relation", "answer", "weight", "tokenization", "code_len", "bpe_size", "ambiguous", "template")
-    return _prepared(path, _state(files), tokens, tuple((name, getattr(spec, name)) for name in names))
-
-
-def _state(files: list[Path]) -> tuple[tuple[str, int, int], ...]:
-    return tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.exists())
+    return _prepared(path, stamps(files), tokens, tuple((name, getattr(spec, name)) for name in names))
 
 
 @lru_cache(maxsize=4)

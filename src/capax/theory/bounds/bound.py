@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from capax.errors import SpecError
 from capax.results import Result, Standing
 from capax.specs.spec import whole
 
@@ -186,7 +187,10 @@ class Statement:
         Raises:
             SpecError: for a size that cannot be.
         """
-        known = dict(zip(_names(self.compute), sizes, strict=False)) | known
+        names = _names(self.compute)
+        if len(sizes) > len(names):
+            raise SpecError(f"{self.name}: at most {len(names)} values ({', '.join(names)}), got {len(sizes)}")
+        known = dict(zip(names, sizes, strict=False)) | known
         foreign = self._foreign(known)
         value, reason = (None, foreign) if foreign else self._value(known)
         known["value"] = Unknown(reason) if reason is not None else value

@@ -8,12 +8,12 @@ the odds. All of this is ours.
 
 from __future__ import annotations
 
-from math import ceil, floor, lgamma, log, log1p
+from math import ceil, floor, log, log1p
 
 import numpy as np
-from jaxtyping import Float
-from scipy.special import gammaln, xlogy
+from scipy.special import xlogy
 
+from capax.tasks.graph_classes import log2_choose
 from capax.theory.bounds.bound import bound
 
 LN2 = log(2)
@@ -93,7 +93,7 @@ def graph_information(n_items: int, n_edges: int, graph_bits: float, recalled: i
         predicted: p.
     """
     pairs = n_items * (n_items - 1)
-    return graph_bits - (_choose(predicted, recalled) + _choose(pairs - predicted, n_edges - recalled)) / LN2
+    return graph_bits - float(log2_choose(predicted, recalled) + log2_choose(pairs - predicted, n_edges - recalled))
 
 
 def f1_information(n_items: int, n_edges: int, graph_bits: float, f1: float) -> float:
@@ -107,13 +107,5 @@ def f1_information(n_items: int, n_edges: int, graph_bits: float, f1: float) -> 
     recalled = np.maximum(recalled, np.minimum(usual, n_edges))
     possible = (recalled <= predicted) & (recalled <= n_edges) & (n_edges - recalled <= pairs - predicted)
     p, k = predicted[possible], recalled[possible]
-    left: Float[np.ndarray, " answers"] = _choices(p, k) + _choices(pairs - p, n_edges - k)
-    return graph_bits - float(left.max()) / LN2
-
-
-def _choose(n: int, k: int) -> float:
-    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)
-
-
-def _choices(n: Float[np.ndarray, " answers"], k: Float[np.ndarray, " answers"]) -> Float[np.ndarray, " answers"]:
-    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+    left = log2_choose(p, k) + log2_choose(pairs - p, n_edges - k)
+    return graph_bits - float(left.max())

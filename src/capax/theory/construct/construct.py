@@ -124,8 +124,7 @@ def construct(task: Task, model: Model | None = None, *, seed: int = 0, **option
         SpecError: for a task or a model that weights are not built for, an option that is not one, or what does not
             fit in memory.
     """
-    if not 0 <= whole("seed", seed, 0) < 2**63:
-        raise SpecError(f"seed: at least 0 and below 2^63, got {seed}")
+    whole("seed", seed, 0)
     name = getattr(task, "constructor", None)
     if name is None:
         raise SpecError(f"task: weights are built for {' and '.join(constructible())}, got {task!r:.80}")

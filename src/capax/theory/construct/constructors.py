@@ -130,7 +130,7 @@ def _channel(
     )
     weights, reached = built.weights, built.recognition
     n_heads, d_model, d_head = weights.query.shape
-    graph_class = graph_classes.class_of(task.graph, len(items), edges)
+    graph_class = graph_classes.drawn_from(task)
     known = {
         "graph_bits": graph_class.bits,
         "n_items": len(items),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import softmax
 
 from capax.tasks.association_files import Examples
 
@@ -38,8 +39,7 @@ def attention(
     weights = np.empty((len(query), len(queries), contexts.shape[1]), query.dtype)
     for head, (ask, answer) in enumerate(zip(query, key, strict=True)):
         logits = times_tokens(contexts, (queries @ ask) @ answer.T)
-        exponentials = np.exp(logits - logits.max(1, keepdims=True))
-        weights[head] = exponentials / exponentials.sum(1, keepdims=True)
+        weights[head] = softmax(logits, axis=1)
     return weights
 
 

@@ -155,8 +155,8 @@ def build(
     task = _Task(edges, items, method, bits, target_f1)
     if split is not None:
         numbers = np.concatenate([np.empty(0, int), *split])
-        whole = np.array_equal(np.sort(numbers), np.arange(len(edges))) and all(map(len, split))
-        if not whole or n_heads not in (None, len(split)):
+        complete = np.array_equal(np.sort(numbers), np.arange(len(edges))) and all(map(len, split))
+        if not complete or n_heads not in (None, len(split)):
             raise SpecError(f"split: each edge once, in n_heads parts that are not empty, got {len(split)} parts")
     if d_head is not None:
         split = _default_split(task, n_heads, generator) if split is None else split

@@ -12,6 +12,7 @@ from capax.results import Result
 from capax.specs import Associations, AssociativeAttention, KeyQueryChannel, Relations
 from capax.specs.model import heads
 from capax.tasks.graph_classes import GraphClass
+from capax.text import counted
 from capax.theory.bounds.bound import Bound
 from capax.theory.construct.associations import Precision
 from capax.theory.construct.construct import Report
@@ -43,7 +44,7 @@ class ConstructionReport(Report):
     def lines(self) -> list[str]:
         """The report in words."""
         task, layer = self.task, self.model
-        tokens = f"{task.context_size} token{'s' * (task.context_size > 1)}"
+        tokens = counted(task.context_size, "token")
         outputs = f"{task.n_classes} classes" if task.labels == "classes" else f"labels of {task.d_out}"
         how = "arg-max right" if task.labels == "classes" else f"within {task.tolerance:g}"
         recalled = f"; {self.recalled} of {self.library_size} {how}"
@@ -114,7 +115,7 @@ class RelationReport(Report):
 
     def lines(self) -> list[str]:
         """The report in words."""
-        weights = "float64" if self.bits is None else f"{self.bits} bit{'s' * (self.bits > 1)} a weight"
+        weights = "float64" if self.bits is None else f"{counted(self.bits, 'bit')} a weight"
         constant = "" if self.constant is None else f"; c = D_K d / (m' log2 m') = {self.constant:.2f}"
         margin = "no non-edges" if self.margin is None else f"margin {self.margin:.3g}"
         at_least = "" if self.graphs.exact else "at least "
