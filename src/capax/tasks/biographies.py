@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax import devices
-from capax.models.operations import likeliest
 from capax.tasks.library import Evaluation
 from capax.tasks.tokens import TokenLibrary
 
@@ -39,26 +38,17 @@ class BiographyLibrary(TokenLibrary):
         return self.uniform_nats / (self.spec.tokens_per_item or 1)
 
     @property
-    def _n_values(self) -> int:
+    def answered(self) -> int:
+        """The values."""
         spec: Any = self.spec
         return len(spec.values)
-
-    def _answers(self, member: int) -> Int[Tensor, "items p"]:
-        """The values, which recall counts."""
-        tokens = self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member]]
-        return tokens[:, -self._n_values :]
-
-    def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
-        """Whether every value is the arg-max after the name and the values before it."""
-        n = self._n_values
-        return (likeliest(logits[:, :, -n:]) == batch[:, :, -n:]).all(2)
 
     def row_metrics(
         self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]
     ) -> dict[str, Float[Tensor, "e b"]]:
         """Cross-entropy of each name and of its values: the p1 and p2 of the capacity ratio, before their means."""
         each = self._each(logits, batch)
-        return {"name_nats": each[:, :, : -self._n_values].sum(2), "value_nats": each[:, :, -self._n_values :].sum(2)}
+        return {"name_nats": each[:, :, : -self.answered].sum(2), "value_nats": each[:, :, -self.answered :].sum(2)}
 
     def evaluation(self, member: int, memorized: int, rows: dict[str, Float[Tensor, " rows"]]) -> Evaluation:
         """The mean of both; the best evaluation is that of the lowest cross-entropy, as bits are counted there."""

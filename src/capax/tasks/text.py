@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax import devices
-from capax.models.operations import likeliest
 from capax.specs.lora import HELD_OUT
 from capax.tasks.library import Evaluation
 from capax.tasks.sequences import recallable_from
@@ -54,7 +53,8 @@ class TextLibrary(TokenLibrary):
         return before(spec, halves(spec)[1][spec.half].tokens[:size])
 
     @property
-    def _suffix(self) -> int:
+    def answered(self) -> int:
+        """The tokens after the prefix."""
         spec: Any = self.spec
         return spec.suffix
 
@@ -63,16 +63,6 @@ class TextLibrary(TokenLibrary):
         """Cross-entropy of a uniform guess of a window's token, in nats."""
         spec: Any = self.spec
         return math.log(spec.vocab_size)
-
-    def _answers(self, member: int) -> Int[Tensor, "items p"]:
-        """The tokens after the prefix, which recall counts."""
-        tokens = self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member]]
-        return tokens[:, -self._suffix :]
-
-    def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
-        """Whether every token after the prefix is the arg-max after the tokens before it."""
-        n = self._suffix
-        return (likeliest(logits[:, :, -n:]) == batch[:, :, -n:]).all(2)
 
     def row_metrics(
         self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]

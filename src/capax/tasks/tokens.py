@@ -93,10 +93,14 @@ class TokenLibrary(Library[TokenEnsemble[Any]]):
         """The best constant answer: the commonest target, or the commonest sequence of all tokens but the first."""
         return constant_answer(self._answers(member))
 
+    @property
+    def answered(self) -> int:
+        """Tokens at the end of an item that recall counts: the last one, or all but the first."""
+        return 1 if self.spec.scored("recall") == "last" else self.tokens.shape[2] - 1
+
     def _answers(self, member: int) -> Int[Tensor, "items p"]:
-        """The tokens that recall counts: of each item the last one, or all but the first."""
-        tokens = self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member]]
-        return tokens[:, -1:] if self.spec.scored("recall") == "last" else tokens[:, 1:]
+        """The tokens of each item that recall counts."""
+        return self.tokens[0 if self.tokens.shape[0] == 1 else member][: self.sizes[member], -self.answered :]
 
     def batch(self, rows: Int[Tensor, "e b"]) -> Int[Tensor, "e b seq_len"]:
         """The items at `rows` of each member's library."""
@@ -133,5 +137,6 @@ class TokenLibrary(Library[TokenEnsemble[Any]]):
         return cross_entropy(logits, batch[:, :, -logits.shape[2] :])
 
     def recalled(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Bool[Tensor, "e b"]:
-        """Whether every scored token is the arg-max."""
-        return (likeliest(logits) == batch[:, :, -logits.shape[2] :]).all(2)
+        """Whether every token that recall counts is the arg-max after those before it."""
+        n = self.answered
+        return (likeliest(logits[:, :, -n:]) == batch[:, :, -n:]).all(2)
