@@ -480,8 +480,8 @@ def test_no_family_has_more_by_default_than_is_allowed() -> None:
         except Exception:  # it has no defaults
             without.append(kind)
         else:
-            hf_config.refuse_many(usual.to_dict(), kind, CapaxError)
-            hf_config.refuse_none(usual.to_dict(), usual.attribute_map, kind, CapaxError)
+            hf_config.refuse_many(usual.to_dict(), kind)
+            hf_config.refuse_none(usual.to_dict(), usual.attribute_map, kind)
     assert len(without) < 0.05 * len(kinds), without
 
 

@@ -57,7 +57,7 @@ class Described(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_config(path: Path, field: str = "config", error: type[CapaxError] = SpecError) -> Described:
+def read_config(path: Path) -> Described:
     """The config of a causal language model that transformers has.
 
     What names code or weights (`auto_map`, kernels of a hub, how weights were quantised) is left aside and said: the
@@ -65,26 +65,24 @@ def read_config(path: Path, field: str = "config", error: type[CapaxError] = Spe
 
     Args:
         path: a JSON file, or a folder with config.json.
-        field: name that messages begin with.
-        error: class of the error.
 
     Raises:
-        error: where transformers is missing, for what cannot be read, an architecture that is none of its causal
+        SpecError: where transformers is missing, for what cannot be read, an architecture that is none of its causal
             language models, or values that it refuses.
     """
     if transformers is None:
-        raise error(f"{field}: {NEEDED}")
-    path = config_file(path, field, error)
-    said = read_json(path, field, error)
+        raise SpecError(f"config: {NEEDED}")
+    path = config_file(path, "config", SpecError)
+    said = read_json(path, "config", SpecError)
     kind = said.get("model_type")
-    known = config_class(kind, f"{field}: {path}", error)
-    refuse_many(said, f"{field}: {path}", error)
-    refuse_none(said, known.attribute_map, f"{field}: {path}", error)
+    known = config_class(kind, f"config: {path}")
+    refuse_many(said, f"config: {path}")
+    refuse_none(said, known.attribute_map, f"config: {path}")
     try:
         with quiet():
             config = known.from_dict(_plain(said))
     except Exception as problem:  # whatever its class makes of the values
-        raise error(f"{field}: {path}: not the config of a {kind}: {_line(problem)}") from None
+        raise SpecError(f"config: {path}: not the config of a {kind}: {_line(problem)}") from None
     notes = []
     if code := [name for name in CODE if said.get(name)]:
         notes.append(
@@ -117,16 +115,16 @@ def told(config: Any, name: str) -> Any:
         return None
 
 
-def config_class(kind: object, field: str, error: type[CapaxError]) -> Any:
+def config_class(kind: object, field: str) -> Any:
     """The class of the configs of a causal language model, by its `model_type`.
 
     Raises:
-        error: for one that transformers does not have; it names the nearest.
+        SpecError: for one that transformers does not have; it names the nearest.
     """
     known = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     if not isinstance(kind, str) or kind not in known or kind not in transformers.CONFIG_MAPPING:
         near = nearest(kind, known, ALIKE) if isinstance(kind, str) else ""
-        raise error(
+        raise SpecError(
             f"{field}: model_type should be one of the {len(known)} causal language models of transformers "
             f"{transformers.__version__}, got {'none' if kind is None else shown(kind)}"
             + (f"; the nearest are {near}" if near else "")
@@ -134,23 +132,23 @@ def config_class(kind: object, field: str, error: type[CapaxError]) -> Any:
     return transformers.CONFIG_MAPPING[kind]
 
 
-def built(config: Any, field: str, error: type[CapaxError]) -> nn.Module:
+def built(config: Any) -> nn.Module:
     """The language model of a config, `AutoModelForCausalLM`, in float32, on torch's device of now.
 
     Raises:
-        error: for more modules than any model has, or keys and values that no equal number of heads share.
+        SpecError: for more modules than any model has, or keys and values that no equal number of heads share.
         Exception: any that transformers raises of values that it cannot build.
     """
-    many = error(f"{field}: no {config.model_type} can be built of it: more than {MOST_MODULES} modules")
+    many = SpecError(f"config: no {config.model_type} can be built of it: more than {MOST_MODULES} modules")
     with quiet(), _few_modules(many):
         made: nn.Module = transformers.AutoModelForCausalLM.from_config(
             config, dtype=torch.float32, trust_remote_code=False
         )
-    _refuse_uneven_groups(made, config, field, error)
+    _refuse_uneven_groups(made, config)
     return made
 
 
-def _refuse_uneven_groups(model: nn.Module, config: Any, field: str, error: type[CapaxError]) -> None:
+def _refuse_uneven_groups(model: nn.Module, config: Any) -> None:
     """Refuse heads that keys and values cannot be shared by, where the model's attention shares them.
 
     It is built of them all the same, and counted, but no sequence can be put through it.
@@ -161,39 +159,35 @@ def _refuse_uneven_groups(model: nn.Module, config: Any, field: str, error: type
     if not isinstance(heads, int) or not isinstance(pairs, int) or not heads % pairs:
         return
     if any(getattr(module, "num_key_value_groups", None) == heads // pairs for module in model.modules()):
-        raise error(
-            f"{field}: num_key_value_heads: should divide num_attention_heads, which is {heads}, got {shown(pairs)}"
+        raise SpecError(
+            f"config: num_key_value_heads: should divide num_attention_heads, which is {heads}, got {shown(pairs)}"
         )
 
 
-def causal_model(
-    described: Described, device: str = "meta", field: str = "config", error: type[CapaxError] = SpecError
-) -> nn.Module:
+def causal_model(described: Described, device: str = "meta") -> nn.Module:
     """The language model of a config; on the meta device it takes no memory.
 
     Args:
         device: where its weights are; on a real one they are random, drawn from torch's generator.
-        field: name that messages begin with.
-        error: class of the error.
 
     Raises:
-        error: for one with an encoder, or values of which none can be built.
+        SpecError: for one with an encoder, or values of which none can be built.
     """
     config, kind = described.config, described.kind
     if getattr(config, "is_encoder_decoder", False):
-        raise error(f"{field}: model_type: a causal language model without an encoder, got {kind!r}")
+        raise SpecError(f"config: model_type: a causal language model without an encoder, got {kind!r}")
     layers = getattr(config.get_text_config(), "num_hidden_layers", None)
     if isinstance(layers, int) and layers < 1:
-        raise error(f"{field}: num_hidden_layers: at least 1, got {layers}")
+        raise SpecError(f"config: num_hidden_layers: at least 1, got {layers}")
     try:
         with torch.device(device):
-            return built(config, field, error)
+            return built(config)
     except CapaxError:
         raise
     except Exception as problem:  # whatever its class makes of the values
         if "overflow" in str(problem).lower():
-            raise error(f"{field}: no {kind} can be built of it: {_too_large(config)}") from None
-        raise error(f"{field}: no {kind} can be built of it: {_line(problem)}") from None
+            raise SpecError(f"config: no {kind} can be built of it: {_too_large(config)}") from None
+        raise SpecError(f"config: no {kind} can be built of it: {_line(problem)}") from None
 
 
 def _too_large(config: Any) -> str:
@@ -221,34 +215,34 @@ def _few_modules(many: CapaxError) -> Iterator[None]:
         hook.remove()
 
 
-def refuse_many(said: Any, field: str, error: type[CapaxError]) -> None:
+def refuse_many(said: Any, field: str) -> None:
     """Refuse more layers, heads or experts than any model has, in any part of a config.
 
     Raises:
-        error: that names the field.
+        SpecError: that names the field.
     """
     for name, value in said.items() if isinstance(said, dict) else ():
         if isinstance(value, dict):
-            refuse_many(value, field, error)
+            refuse_many(value, field)
         elif isinstance(value, int) and MANY.match(name) and value > MOST:
-            raise error(f"{field}: {name}: at most {MOST}, got {shown(value)}")
+            raise SpecError(f"{field}: {name}: at most {MOST}, got {shown(value)}")
 
 
-def refuse_none(said: Any, own: Mapping[str, str], field: str, error: type[CapaxError]) -> None:
+def refuse_none(said: Any, own: Mapping[str, str], field: str) -> None:
     """Refuse sizes below one (`SOME`), in any part of a config.
 
     Args:
         own: the architecture's own names of fields, by their usual ones.
 
     Raises:
-        error: that names the field as the config does.
+        SpecError: that names the field as the config does.
     """
     names = {*SOME, *(own[name] for name in SOME if name in own)}
     for name, value in said.items() if isinstance(said, dict) else ():
         if isinstance(value, dict):
-            refuse_none(value, own, field, error)
+            refuse_none(value, own, field)
         elif name in names and type(value) is int and value < 1:
-            raise error(f"{field}: {name}: at least 1, got {shown(value)}")
+            raise SpecError(f"{field}: {name}: at least 1, got {shown(value)}")
 
 
 def _plain(said: Any) -> Any:

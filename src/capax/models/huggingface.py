@@ -47,7 +47,7 @@ class Scores(nn.Module):
         return scores
 
 
-def read_config(path: Path, field: str) -> dict[str, Any]:
+def read_fields(path: Path, field: str) -> dict[str, Any]:
     """The content of a config.json, or of that in a folder.
 
     Raises:
@@ -68,7 +68,7 @@ def check(spec: HuggingFace) -> None:
         raise SpecError("model: cannot import transformers; is it broken?")
     given = spec.config if spec.config is not None else _config_of_weights(spec)
     refuse_unwritable("config", given)
-    kind = config_class(given.get("model_type"), "config", SpecError)
+    kind = config_class(given.get("model_type"), "config")
     with quiet():
         usual = kind()
         if getattr(usual, "is_encoder_decoder", False):
@@ -99,7 +99,7 @@ def _refuse_other_heads(spec: HuggingFace, kind: str, says_channels: bool) -> No
 def _config_of_weights(spec: HuggingFace) -> dict[str, Any]:
     if spec.weights is None:
         raise SpecError("config: is required: a config.json, or a folder with one")
-    return read_config(Path(spec.weights), "weights")
+    return read_fields(Path(spec.weights), "weights")
 
 
 def _told(
@@ -140,10 +140,10 @@ def built_config(spec: HuggingFace, vocab_size: int) -> Any:
     refuse_description(spec.config, "it", "config", SpecError)  # a store may hold anything
     if spec.config.get("quantization_config") is not None:
         raise SpecError("config: quantised weights are not trained (quantization_config)")
-    refuse_many(spec.config, "config", SpecError)
-    kind = config_class(spec.config.get("model_type"), "config", SpecError)
+    refuse_many(spec.config, "config")
+    kind = config_class(spec.config.get("model_type"), "config")
     own = dict(kind.attribute_map)
-    refuse_none(spec.config, own, "config", SpecError)
+    refuse_none(spec.config, own, "config")
     sizes = {
         own.get(theirs, theirs): getattr(spec, ours)
         for ours, theirs in OURS.items()
@@ -170,7 +170,7 @@ def outline(spec: HuggingFace, vocab_size: int, context: int) -> nn.Module:
                 f"seq_len: the config has {longest} positions (max_position_embeddings), and the task has questions "
                 f"of {context} tokens"
             )
-    return Scores(built(config, "config", SpecError))
+    return Scores(built(config))
 
 
 def positions(config: Any) -> int | None:
@@ -254,7 +254,7 @@ def vocabulary(folder: Path) -> int:
     Raises:
         SpecError: where its config does not say.
     """
-    said_there = read_config(folder, "weights").get("vocab_size")
+    said_there = read_fields(folder, "weights").get("vocab_size")
     if type(said_there) is not int or said_there < 1:
         raise SpecError(f"weights: {folder / 'config.json'}: vocab_size should be a number, got {shown(said_there)}")
     return said_there

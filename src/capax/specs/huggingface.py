@@ -66,7 +66,7 @@ class HuggingFace(LibraryModel):
         """What a file holds, in its place; data holds the content, and no file is read for it."""
         if isinstance(value, str | Path) and not reads_data():
             cls.installed()
-            return resolve("capax.models.huggingface:read_config")(Path(value), "config")
+            return resolve("capax.models.huggingface:read_fields")(Path(value), "config")
         return value
 
     def replace(self, **changes: Any) -> Self:
