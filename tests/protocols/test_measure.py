@@ -12,12 +12,13 @@ from capax.errors import SpecError
 from capax.protocols import mac, units
 from capax.protocols.mac import best_of_restarts_interval, interval_of_counts
 from capax.protocols.measure import perform, perform_together
+from capax.protocols.progress import Tracker
 from capax.results import Measurement, ResultError, Search
 from capax.results.overview import trained
 from capax.specs import Run
 from capax.training import loop
 from capax.training.ensemble import Learner
-from capax.training.pack import Pack
+from capax.training.pack import Pack, Status
 from capax.training.workers import Workers
 
 SMALL = capax.Sequences(seq_len=4, vocab_size=10, library_size=60, loss="last")
@@ -424,6 +425,21 @@ def test_time_limit_ends_a_search_without_counting_what_it_cut_short(monkeypatch
     assert all(member.stop_reason != "budget" for member in run.members)
     with pytest.raises(SpecError, match="time_limit"):
         capax.measure(task, capax.Transformer(d_model=16), capax.Training(time_limit=1e-3), protocol="mls")
+
+
+def test_epochs_of_a_checkpoint_are_no_part_of_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two trainings of 1000 epochs one went on from its 900th; after 10 s they are at 950 and, begun anew, at 50."""
+    clock, seen = [0.0], list[capax.Progress]()
+    monkeypatch.setattr("capax.protocols.progress.time.monotonic", lambda: clock[0])
+    tracker = Tracker(seen.append, None)
+    tracker.begin(2)
+    for seconds, first, second in ((0.0, 900, 0), (10.0, 950, 50)):
+        clock[0] = seconds
+        tracker(
+            [Status(0, 0, 20, first, 1, 0.1, None, 1000 - first), Status(0, 1, 20, second, 1, 0.1, None, 1000 - second)]
+        )
+    assert seen[0].seconds_left is None
+    assert (seen[1].epochs, seen[1].seconds_left) == (100, pytest.approx(100.0))
 
 
 @pytest.mark.slow

@@ -84,3 +84,13 @@ def test_of_what_cycles_end_the_usual_time_is_told_beside_the_longest(tmp_path: 
         found = preview.preview(Study(tmp_path / "s.toml", (run,), 0, None), tmp_path / "s.db", workers=1, device="cpu")
         assert found.seconds == found.usual_seconds
         assert "expected time: at most " in found.in_words()
+        assert ("and more where a library of twice the size follows" in found.in_words()) is (run is short)
+
+
+def test_without_a_budget_the_usual_time_is_told(tmp_path: Path) -> None:
+    run = SMALL.replace(training=capax.Training(batch_size=10), protocol=capax.Mac(restarts=1))
+    assert run.training.usual_steps(100) == 10 * 500
+    study = Study(tmp_path / "s.toml", (run,), 0, None)
+    found = preview.preview(study, tmp_path / "s.db", workers=1, device="cpu")
+    assert found.seconds is None
+    assert "if trainings without a budget of steps take 500 epochs; memory" in found.in_words()

@@ -32,25 +32,20 @@ def show(run: Measurement) -> None:
     screen.print(table)
 
 
-USUAL_EPOCHS = 500
-"""After so many a training without a budget often ends; those of the usual transformer take 450 to 700."""
-USUAL_STEPS = 3100
-"""After so many a training by cycles often ends: the median of the study of capacity that ships."""
-
-
 def about(run: Run, state: Progress) -> str:
     """What is measured, and how long it is likely to take, when it has just begun."""
     what = f"{setting(run)}; {run.protocol.words()}"
-    epochs = sum(member.epoch for member in state.members)
-    if state.seconds_in_all is None or epochs == 0:
+    if state.epochs == 0:
         return what
-    budget = run.budget
+    rows = run.task.learned_rows(run.task.library_size, run.model)
+    budget, usual = run.training.budget(rows), run.training.usual_steps(rows)
+    a_step = state.seconds * state.total / (state.epochs * run.training.steps_per_epoch(rows))
+    often = f"often {duration(usual * a_step)}"
     if budget is None:
-        return f"{what}; often {duration(state.seconds * USUAL_EPOCHS * state.total / epochs)}"
-    if run.training.cycle_tolerance is not None and budget > USUAL_STEPS:
-        often = duration(state.seconds_in_all * USUAL_STEPS / budget)
-        return f"{what}; often {often}, at most {duration(state.seconds_in_all)}"
-    return f"{what}; {'at most' if run.protocol.one_library else 'about'} {duration(state.seconds_in_all)}"
+        return f"{what}; {often}"
+    most = f"{'at most' if run.protocol.one_library else 'about'} {duration(budget * a_step)}"
+    each = " for each library" if run.protocol.follows else ""
+    return f"{what}; {f'{often}, ' if usual < budget else ''}{most}{each}"
 
 
 def _rows(run: Measurement) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -19,9 +19,10 @@ class Progress:
     Attributes:
         members: latest state of each member that has begun.
         total: members known so far (a search adds more).
-        seconds: since the measurement began.
+        seconds: since the measurement began, or went on from its checkpoints.
         seconds_left: until it ends if no member improves any more; None before the first epoch.
         run: what is measured; None where runs of several seeds train together.
+        epochs: of all members since then.
     """
 
     members: tuple[Status, ...]
@@ -29,6 +30,7 @@ class Progress:
     seconds: float
     seconds_left: float | None
     run: Run | None = None
+    epochs: int = 0
 
     @property
     def seconds_in_all(self) -> float | None:
@@ -72,6 +74,7 @@ class Tracker:
         self._states: dict[tuple[int, int], Status] = {}
         self._earlier: list[Status] = []
         self._total = 0
+        self._before = 0  # epochs of earlier processes, whose seconds are not counted
 
     def begin(self, members: int) -> None:
         """So many more are to be trained; numbers of earlier ones may come again."""
@@ -83,15 +86,14 @@ class Tracker:
         """Take the latest states of some members."""
         if self._callback is None:
             return
-        self._states |= {(status.seed, status.member): status for status in states}
+        found = {(status.seed, status.member): status for status in states}
+        self._before += sum(status.epoch for key, status in found.items() if key not in self._states)
+        self._states |= found
         seconds = time.monotonic() - self._started
         members = (*self._earlier, *self._states.values())
-        self._callback(Progress(members, self._total, seconds, self._left(members, seconds), self._run))
-
-    def _left(self, states: Sequence[Status], seconds: float) -> float | None:
-        """Epochs that are left at the pace so far; members not begun are taken to need as many as the others' mean."""
-        done = sum(status.epoch for status in states)
-        if done == 0:
-            return None
-        expected = sum(status.epoch + status.epochs_left for status in states) * self._total / len(states)
-        return seconds * (expected - done) / done
+        reached = sum(status.epoch for status in members)
+        done = reached - self._before
+        # Members not begun are taken to need as many epochs as the others' mean.
+        expected = sum(status.epoch + status.epochs_left for status in members) * self._total / len(members)
+        left = None if done == 0 else seconds * (expected - reached) / done
+        self._callback(Progress(members, self._total, seconds, left, self._run, done))

@@ -60,11 +60,13 @@ class _Protocol(Spec):
         of: what a task's items have to be for it (`Task.reads`); None for any.
         not_of: items that it has no meaning for.
         together: whether runs that differ in their seeds alone may train in one pack.
+        follows: what may follow its first trainings, which alone can be reckoned with before; nothing when empty.
     """
 
     redraws: ClassVar[bool] = False
     one_library: ClassVar[bool] = False
     together: ClassVar[bool] = False
+    follows: ClassVar[str] = ""
     counts_sizes: ClassVar[bool] = False
     counted: ClassVar[str] = "memorized"
     compared: ClassVar[Compared | None] = "memorized_above_chance"
@@ -271,6 +273,7 @@ class Capacity(_Protocol):
     """
 
     one_library: ClassVar[bool] = True
+    follows: ClassVar[str] = "a library of twice the size follows one of which over 70% is known"
     counted: ClassVar[str] = "recalled"
     not_of: ClassVar[str | None] = "pairs"
     compared: ClassVar[Compared | None] = None

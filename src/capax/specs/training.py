@@ -11,6 +11,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from capax.specs.spec import MOST_STEPS, Size, Spec, Steps, since
 from capax.text import counted
 
+USUAL_EPOCHS = 500
+"""Epochs after which a training without a budget often ends: those of the usual transformer take 450 to 700."""
 USUAL_CYCLES = 5
 """Cycles after which most trainings to convergence have ended: of 137 of 153 networks (docs/capacity)."""
 LONGEST_SIDE = 1024
@@ -148,11 +150,14 @@ class Training(Spec):
             budgets.append(max(self.max_epochs * self.steps_per_epoch(rows), self.min_steps or 1))
         return min(budgets, default=None)
 
-    def usual_steps(self, rows: int) -> int | None:
-        """Steps that most trainings take: to their budget, or `USUAL_CYCLES` where one that adds little is the last."""
+    def usual_steps(self, rows: int) -> int:
+        """Steps that most trainings take: to their budget, if they have one, or to an end that most find before.
+
+        That is after `USUAL_CYCLES` where a cycle that adds little is the last, else after `USUAL_EPOCHS`.
+        """
         budget = self.budget(rows)
         if self.cycle_tolerance is None:
-            return budget
+            return self.steps_per_epoch(rows) * USUAL_EPOCHS if budget is None else budget
         assert self.cycle_steps is not None
         usual = self.cycle_steps * (2**USUAL_CYCLES - 1)
         return usual if budget is None else min(usual, budget)

@@ -16,7 +16,7 @@ from capax.errors import CapaxError, printable
 from capax.results import Result
 from capax.specs import Run
 from capax.specs.apart import apart, fields_of, in_words
-from capax.specs.training import USUAL_CYCLES
+from capax.specs.training import USUAL_CYCLES, USUAL_EPOCHS
 from capax.store import Store
 from capax.store.file import check_path
 from capax.sweeps import packs, shards
@@ -30,7 +30,6 @@ from capax.training.prepare import prepare
 from capax.training.room import refuse_too_large
 from capax.training.workers import Workers, split
 
-USUAL_EPOCHS = 200
 MOST_SHAPES = 100
 MOST_OPERATIONS = 4e9
 """Of a step that is timed: one of more is taken to last in proportion."""
@@ -54,9 +53,13 @@ class Preview(Result):
         float | None, Field(description="Expected, if trainings go to their budget of steps; None when some have none.")
     ]
     usual_seconds: Annotated[
-        float | None,
-        Field(description="Expected, if trainings that end when a cycle adds little take five cycles, as most do."),
+        float,
+        Field(
+            description="Expected, if trainings that end when a cycle adds little take five cycles, as most do, and "
+            "those without a budget 500 epochs."
+        ),
     ]
+    longer: Annotated[tuple[str, ...], Field(description="What may follow the trainings that both reckon with.")] = ()
     refused: Annotated[
         tuple[str, ...],
         Field(description="Why some of the packs that were tried cannot be run, and which; they are not timed."),
@@ -66,14 +69,14 @@ class Preview(Result):
     def in_words(self) -> str:
         """For people."""
         again = f" ({self.repeated} repeated)" if self.repeated else ""
-        if self.seconds is None or self.usual_seconds is None:
-            took = "unknown: not all have a budget of steps"
+        usual = duration(self.usual_seconds)
+        if self.seconds is None:
+            took = f"{usual} if trainings without a budget of steps take {USUAL_EPOCHS} epochs"
         else:
             took = f"at most {duration(self.seconds)}"
             if self.usual_seconds < self.seconds:
-                took = (
-                    f"{duration(self.usual_seconds)} if trainings converge in {USUAL_CYCLES} cycles, as most do; {took}"
-                )
+                took = f"{usual} if trainings converge in {USUAL_CYCLES} cycles, as most do; {took}"
+        took += "".join(f", and more where {why}" for why in self.longer)
         of = "" if self.shard is None else f"shard {self.shard} of {self.study_runs} runs{again}: "
         again = again if self.shard is None else ""
         tried = counted(len(self.refused), "pack")
@@ -135,7 +138,8 @@ def preview(
         jobs=len(jobs),
         workers=slots,
         seconds=_total([cost.seconds for cost in timed], passes),
-        usual_seconds=_total([cost.usual_seconds for cost in timed], passes),
+        usual_seconds=passes * statistics.fmean([cost.usual_seconds for cost in timed] or [0.0]),
+        longer=tuple(dict.fromkeys(why for run in missing if (why := run.protocol.follows))),
         refused=_named(refused, [job[0] for job in jobs[::every]]),
         bytes=slots * (PROCESS_BYTES + max((cost.bytes for cost in timed), default=0)),
     )
@@ -156,7 +160,7 @@ def _total(seconds: Sequence[float | None], passes: float) -> float | None:
 @dataclass(frozen=True)
 class _Cost:
     seconds: float | None
-    usual_seconds: float | None
+    usual_seconds: float
     bytes: int
 
 
@@ -176,11 +180,9 @@ def _cost(runs: tuple[Run, ...], device: str) -> _Cost:
     memory = 16 * parameters + int(learner.library.n_bytes * larger) + 40 * CACHE_FLOATS
     rows = run.task.learned_rows(size, run.model)
     a_step = step + evaluation / (training.eval_steps or training.eval_every * training.steps_per_epoch(rows))
-    budget, usual = (
-        None if steps is None else len(parts) * steps * a_step
-        for steps in (training.budget(rows), training.usual_steps(rows))
-    )
-    return _Cost(budget, usual, memory)
+    budget, usual = training.budget(rows), training.usual_steps(rows)
+    seconds = len(parts) * a_step
+    return _Cost(None if budget is None else budget * seconds, usual * seconds, memory)
 
 
 def _timed(pack: Pack) -> Pack:
@@ -194,9 +196,5 @@ def _timed(pack: Pack) -> Pack:
 
 
 def estimate_seconds(run: Run, device: str) -> float:
-    """Seconds that a run usually takes, from a few timed steps; without a budget for a usual number of epochs."""
-    known = run.budget is not None
-    budget = run.training if known else run.training.replace(max_epochs=USUAL_EPOCHS)
-    seconds = _cost((run.replace(training=budget),), device).usual_seconds
-    assert seconds is not None
-    return seconds
+    """Seconds that a run usually takes, from a few timed steps."""
+    return _cost((run,), device).usual_seconds
