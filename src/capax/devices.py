@@ -39,7 +39,7 @@ def _chosen(device: str, given: str) -> Device:
     for name in ("cpu", "cuda", "mps"):
         if device == name and there[name]:
             return name
-    if device not in there:
+    if device not in tuple(there):
         raise DeviceError(f"device: 'auto', 'cpu', 'cuda' or 'mps', got {shown(given)}")
     names = ", ".join(repr(name) for name, is_there in there.items() if is_there)
     kind = "Apple GPU" if device == "mps" else "GPU"
@@ -54,7 +54,7 @@ def choose_gpus(device: str) -> tuple[Device, tuple[str, ...]]:
     Raises:
         DeviceError: as `choose_device`, and for a GPU that is not there.
     """
-    where = _chosen("cuda" if device.startswith("cuda:") else device, device)
+    where = _chosen("cuda" if str(device).startswith("cuda:") else device, device)
     if where != "cuda":
         return where, ()
     return where, gpus(device, torch.cuda.device_count(), os.environ.get(VISIBLE))

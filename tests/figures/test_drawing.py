@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> 
     (tmp_path / "f.xyz").write_text("before")
     with pytest.raises(ReportError, match=r"^out: "):
         drawing.draw(MIXED, tmp_path / "f.xyz")
-    with pytest.raises(ReportError, match=r"^picture: "):
+    with pytest.raises(ReportError, match=r"^figure: "):
         drawing.save(Figure(), tmp_path / "none" / "f.png")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("f.xyz", "before")]
 

@@ -441,11 +441,11 @@ def test_a_target_without_a_column_is_an_error(name: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"budget": 0.0}, "budget: should be above 0"),
-        ({"budget": -1.0}, "budget: should be above 0"),
-        ({"budget": float("nan")}, "budget: should be above 0"),
+        ({"budget": 0.0}, "budget: a positive number, got"),
+        ({"budget": -1.0}, "budget: a positive number, got"),
+        ({"budget": float("nan")}, "budget: a positive number, got"),
         ({"count": 0}, "count: at least 1"),
-        ({"until": 0.0}, "until: should be above 0"),
+        ({"until": 0.0}, "until: a positive number, got"),
         ({"candidates": []}, "candidates: should be at least one"),
         ({"estimate": lambda _: 0.0}, "seconds: should be above 0"),
         ({"target": {name: [] for name in TARGET}}, "target: should have at least one row"),

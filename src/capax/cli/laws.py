@@ -134,10 +134,15 @@ def fit(
         "degree": degree,
     }
     given = {name: value for name, value in given.items() if value is not None}
+    one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
+    rivals = [name for name, kind in LAWS.items() if kind.items == LAWS[law].items and kind.along is None]
+    rivals = [name for name in rivals if name != "depth" or not one_depth]
+    rivals = [name for name in rivals if name == law or set(LAWS[name]().columns) <= set(rows.columns)]
     for name in given:
         meant = [other for other, kind in LAWS.items() if name in kind().get_params()]
-        if law not in meant and not compare:
-            raise LawError(f"{name}: only for {', '.join(meant)}, not {law}")
+        if not {*meant} & {law, *(rivals if compare else ())}:
+            beside = f", nor for {', '.join(rivals)}" if compare and rivals != [law] else ""
+            raise LawError(f"{name}: only for {', '.join(meant)}, not {law}{beside}")
     given |= {"target": targets} | ({"loss": rows["loss"][0]} if "loss" in rows.columns else {})
     chosen = _made(law, given)
     rows, unused = chosen.usable(rows)
@@ -154,16 +159,12 @@ def fit(
     with saying(notes):
         fitted = chosen.fit(rows)
     fitted.notes_.extend(notes)
-    one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
-    rivals = [name for name, kind in LAWS.items() if kind.items == fitted.items and kind.along is None]
-    rivals = [name for name in rivals if name != "depth" or not one_depth]
-    rivals = [name for name in rivals if name == law or set(LAWS[name]().columns) <= set(rows.columns)]
     laws = [_made(name, given) for name in rivals]
     found = report(fitted, level, compare_laws(rows, laws) if compare else None)
-    if figure is not None and found.comparison is not None:
-        draw(compared(found.comparison), figure, "figure")
     if out is not None:
         save_law(fitted, out)
+    if figure is not None and found.comparison is not None:
+        draw(compared(found.comparison), figure, "figure")
     output.emit(found, _show_fit, as_json=as_json, law=out, figure=figure)
 
 
@@ -216,9 +217,7 @@ def _show_fit(found: FitReport) -> None:
         table.add_column(f"{percent(found.level)} interval")
         for parameter in found.parameters:
             if parameter.value is None:
-                reason = parameter.reason or ""
-                words = reason if reason.startswith("left out") else f"not determined: {reason}"
-                table.add_row(parameter.name, "–", words)
+                table.add_row(parameter.name, "–", f"not determined: {parameter.reason or ''}")
             else:
                 table.add_row(parameter.name, f"{parameter.value:.4g}", _ends(parameter.low, parameter.high))
         screen.print(table)

@@ -320,7 +320,7 @@ def _short(place: float | str) -> str:
     return place if isinstance(place, str) else f"{place:g}"
 
 
-def check_writable(path: Path, name: str = "picture", kind: str | None = None) -> None:
+def check_writable(path: Path, name: str = "figure", kind: str | None = None) -> None:
     """Refuse a figure's path before hours of work are done for it.
 
     Args:
@@ -345,7 +345,7 @@ def check_writable(path: Path, name: str = "picture", kind: str | None = None) -
 def save(
     figure: Figure,
     path: Path,
-    name: str = "picture",
+    name: str = "figure",
     about: Mapping[str, str] | None = None,
     kind: str | None = None,
 ) -> None:

@@ -175,7 +175,7 @@ def compared(comparison: Comparison) -> Chart:
     shown = [score for score in comparison.scores if score.predicted_left_out is not None]
     if not shown:
         whys = "; ".join(dict.fromkeys(map(_why, comparison.scores)))
-        raise ReportError(f"picture: no law could be fitted with configurations left out: {whys}")
+        raise ReportError(f"figure: no law could be fitted with configurations left out: {whys}")
     ends = (0.7 * min(comparison.counts), 1.4 * max(comparison.counts))
     heads = [int(number) for number in comparison.n_heads]
     panels = []

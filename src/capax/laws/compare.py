@@ -10,7 +10,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 from sklearn.base import clone
 
-from capax.errors import CapaxError, LawError
+from capax.errors import CapaxError, LawError, TableError
 from capax.laws.capacity import Size
 from capax.laws.law import Law
 from capax.laws.rows import Rows, left_out
@@ -86,7 +86,7 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
 
     Raises:
         LawError: when the table has no named columns, or laws have targets of their own without one of `capacity_bits`.
-        TableError: when the table lacks those two columns.
+        TableError: when the table lacks those two columns, or has no rows.
     """
     table = frames.taken(table)
     if not tables.is_table(table):
@@ -105,6 +105,8 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     if held is not None:
         table = table.drop_nulls(held.target)
     heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")
+    if not len(heads):
+        raise TableError("compare: a table with at least one row is needed, got none")
     scores, counts = [], np.empty(0)
     for law in laws:
         try:

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 from scipy.stats import t as student
 
-from capax.errors import LawError, shown
+from capax.errors import LawError
 from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector
 from capax.laws.law import Law, Structure, tails
 from capax.laws.rows import Columns, Rows
-from capax.specs.spec import proper_share
+from capax.specs.spec import positive, proper_share
 from capax.store import curves
 
 SIZE, SEEN = "effective_parameters", "exposures"
@@ -97,7 +97,7 @@ class ExposureLaw(Law):
         Raises:
             TableError: when a column is missing or a value is not a positive number.
         """
-        columns, rows = self._columns_of(X), self.rows_
+        columns, rows = self._columns_of(X), self.measurements()
         residuals = self._scale(rows.counts) - self._scale(self._predict(rows.columns))
         _, within = _variances(residuals, _architectures(rows))
         logs = np.log(_share(self.bootstrap()[:, :-1].T[..., None], columns))
@@ -110,8 +110,7 @@ class ExposureLaw(Law):
             LawError: for a share that is not above 0 and below 1, or a size that is not positive.
         """
         proper_share("share", share, LawError)
-        if not 0 < effective_parameters < np.inf:
-            raise LawError(f"{SIZE}: should be a positive number, got {shown(effective_parameters)}")
+        positive(SIZE, effective_parameters, error=LawError)
         _, _, tau, s, beta = self._theta()
         rate = tau * np.exp(s * (np.log(effective_parameters) - UNIT))
         return float(rate * (share / (1 - share)) ** (1 / beta))
@@ -217,7 +216,7 @@ class ExposureLaw(Law):
         """Jackknife over architectures, of logarithms of k, τ and β; a parameter in `undetermined_` has no end."""
         fits = [
             _straight(np.array(list(found.values.values())))
-            for _, found in self._without_one(self.rows_, self.solution_)
+            for _, found in self._without_one(self.measurements(), self.solution_)
         ]
         count = len(fits)
         best, others = _straight(self._theta()), np.array(fits)
@@ -231,7 +230,8 @@ class ExposureLaw(Law):
 
     def _refit(self, rng: np.random.Generator) -> Vector:
         """The law fitted anew where the residuals of each architecture are multiplied by one normal number."""
-        rows, group = self.rows_, _architectures(self.rows_)
+        rows = self.measurements()
+        group = _architectures(rows)
         center = self._scale(self._predict(rows.columns))
         residuals = self._scale(rows.counts) - center
         count = int(group.max()) + 1

@@ -171,8 +171,9 @@ class Law(Reader, ABC):
         return self
 
     def check_options(self, y: Any = None) -> None:
-        """Raise LawError for a seed that names no draws, and for a target that counts something else than the law."""
+        """Raise LawError for draws that cannot be, and for a target that counts something else than the law."""
         whole("random_state", self.random_state, least=0, error=LawError)
+        whole("n_bootstrap", self.n_bootstrap, error=LawError)
         if y is not None:
             return
         if not isinstance(self.target, str):

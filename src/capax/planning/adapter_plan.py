@@ -11,7 +11,7 @@ from capax.overview import Displayed, Overview
 from capax.planning.facts import FactsInFile
 from capax.planning.results import Precision, held_in_words, verified
 from capax.results import Interval, Measurement, Result, Standing
-from capax.text import amount, counted
+from capax.text import amount, counted, percent
 
 
 class Adapter(Result):
@@ -103,7 +103,7 @@ class AdapterPlan(Displayed, Result):
         none = "" if self.adapters else "; no rank is enough"
         return Overview(
             title=f"A plan: {self.recall:.6g} of {counted(self.file.asked, 'fact')} of {self.file.name} recalled with "
-            f"{self.probability:.0%} by an adapter over {Path(self.base).name}{none}",
+            f"{percent(self.probability)} by an adapter over {Path(self.base).name}{none}",
             rows={"verified": "" if self.verification is None else held_in_words(self.verification.held)},
             table=self.columns(),
             notes=self.notes,

@@ -32,7 +32,7 @@ from capax.tasks.facts.encoding import columns_by_place, prepared
 from capax.tasks.facts.files.read import size
 from capax.tasks.facts.library import draw
 from capax.tasks.facts.table import Table, ambiguity, constant
-from capax.text import counted
+from capax.text import counted, percent
 
 TOKENIZATIONS: tuple[str, ...] = get_args(Tokenization)
 USUAL = ("code", "words")
@@ -121,7 +121,7 @@ class FactsPlan(Displayed, Result):
         none = "" if self.networks else "; no network that is tried recalls so many"
         return Overview(
             title=f"A plan: {self.recall:.6g} of {counted(self.file.asked, 'fact')} of {self.file.name} recalled with "
-            f"{self.probability:.0%}; law {self.law} ({self.source}){none}",
+            f"{percent(self.probability)}; law {self.law} ({self.source}){none}",
             rows={"verified": "" if self.verification is None else held_in_words(self.verification.held)},
             table={"tokens": [one.tokenization for one in self.networks], **networks(self.networks)},
             notes=self.notes,

@@ -6,7 +6,7 @@ The papers' alternatives are read from `data/published/protocols.json`, with the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -84,7 +84,7 @@ def variations_of(run: Run, choices: Sequence[str] | Mapping[str, Sequence[Value
         comparable = ", ".join(repr(name) for name, kind in PROTOCOLS.items() if kind.compared is not None)
         tag = run.protocol.protocol
         raise SpecError(f"protocol: should give one number to compare, as {comparable} do, got {tag!r}")
-    if isinstance(choices, str):
+    if isinstance(choices, str) or not isinstance(choices, Collection):
         raise SpecError(f"sensitivity: a list of choices, got {choices!r}")
     given = dict(choices) if isinstance(choices, Mapping) else dict.fromkeys(choices)
     known = allowed(run)

@@ -40,8 +40,11 @@ def _capacities(runs: Sequence[Measurement]) -> list[str]:
 def _intervals(runs: Sequence[Measurement]) -> list[str]:
     kinds = Counter(f"{run.interval.level:.0%} ranges: {run.interval.of}" for run in runs if run.interval is not None)
     lines = [f"Intervals of {of_runs(number)} are {kind}." for kind, number in kinds.items()]
-    if none := sum(run.interval is None and run.spec.protocol.one_library for run in runs):
-        lines.append(f"{of_runs(none)} without an interval: one training says nothing of its spread.")
+    without = [run for run in runs if run.interval is None and run.spec.protocol.one_library]
+    if lone := sum(len(run.memorized_per_restart) < 2 for run in without):
+        lines.append(f"{of_runs(lone)} without an interval: one training says nothing of its spread.")
+    if alike := len(without) - lone:
+        lines.append(f"{of_runs(alike)} without an interval: all restarts begin with equal weights.")
     return lines
 
 

@@ -22,7 +22,7 @@ from capax.laws.law import LEAST, Law
 from capax.laws.rows import LIBRARY, Columns, check_positive
 from capax.results import Measurement
 from capax.specs import Run
-from capax.specs.spec import proper_share, whole
+from capax.specs.spec import positive, proper_share, whole
 from capax.store import tables
 
 RIDGE = 1e-6
@@ -157,10 +157,10 @@ def check(budget: float, until: float | None) -> None:
     Raises:
         SpecError: for those that are not above 0.
     """
-    if not budget > 0:
-        raise SpecError(f"budget: should be above 0 seconds, got {budget}")
-    if until is not None and not until > 0:
-        raise SpecError(f"until: should be above 0, got {until}")
+    if budget != math.inf:
+        positive("budget", budget)
+    if until is not None:
+        positive("until", until)
 
 
 def _rounds(

@@ -144,19 +144,19 @@ def inverted_u(of: Evidence) -> Verdict:
     """At one total key dimension the best head count is inside, and beats both ends; it takes one that shows it."""
     f1 = _f1s(of)
     verdicts: list[Verdict] = []
-    for total in sorted({total for _, total in f1}):
-        heads = sorted(count for count, other in f1 if other == total)
-        if len(heads) < 3:
-            continue
+    heads_at = {total: sorted(count for count, other in f1 if other == total) for total in {total for _, total in f1}}
+    heads_at = {total: heads for total, heads in sorted(heads_at.items()) if len(heads) >= 3}
+    tried = sum(len(heads) - 2 for heads in heads_at.values())  # inner numbers, of which one is enough
+    for total, heads in heads_at.items():
         best = max(heads, key=lambda count: np.mean(f1[count, total]))
         measured = f"D_K {total}: " + ", ".join(f"{np.mean(f1[count, total]):.2f} with {count}" for count in heads)
         ends = (heads[0], heads[-1])
         if best in ends:
             verdicts.append(differs("the best number of heads is at an end", measured))
-        elif all(ev.difference(f1[best, total], f1[end, total]).low > 0 for end in ends):
-            verdicts.append(agrees("best inside, above both ends (Welch)", measured))
+        elif all(ev.difference(f1[best, total], f1[end, total], tried=tried).low > 0 for end in ends):
+            verdicts.append(agrees("best inside, above both ends (Welch, for all that were tried)", measured))
         else:
-            verdicts.append(cannot("best inside, but not above both ends for sure (Welch)", measured))
+            verdicts.append(cannot("best inside, but not above both ends for sure (Welch, for all tried)", measured))
     if not verdicts:
         raise Unjudged("at no total key dimension there are three numbers of heads")
     return min(verdicts, key=lambda verdict: ANSWERS.index(verdict.answer))

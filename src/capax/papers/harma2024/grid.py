@@ -17,6 +17,7 @@ from capax.laws.polynomial import Polynomial
 from capax.laws.power import PowerLaw
 from capax.laws.published import data
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
+from capax.laws.rows import left_out
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.harma2024.runs import grouped, on_plateaus
@@ -240,8 +241,8 @@ def _held_out(law: Law, runs: Sequence[Measurement]) -> np.ndarray:
     """
     if len(runs) < 5 * FOLDS:
         raise Unjudged(f"{len(runs)} networks are too few to hold a fifth out")
-    fold = np.arange(len(runs)) % FOLDS  # of a grid in its order: each fold has all lengths, heads and widths
-    return np.concatenate([np.abs(_error(law, runs, fold == i, fold != i)) for i in range(FOLDS)])
+    networks = np.array([[field(run, name) for name in Polynomial.columns] for run in runs], float)
+    return np.concatenate([np.abs(_error(law, runs, held, ~held)) for held in left_out(networks, FOLDS)])
 
 
 def _polynomial(known: Sequence[Measurement]) -> Polynomial:
