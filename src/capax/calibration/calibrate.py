@@ -11,9 +11,10 @@ from pydantic import Field
 
 from capax import machine
 from capax.calibration import explicit, hopfield, linear_memory, perceptron
-from capax.calibration.system import KnownCapacity, SearchEnd, System
+from capax.calibration.system import KnownCapacity, System
 from capax.errors import SpecError, shown
 from capax.results import LEVEL, Interval, Result, Standing
+from capax.results.searches import SearchEnd
 from capax.specs.spec import whole
 
 # in the order in which they are measured

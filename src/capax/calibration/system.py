@@ -17,10 +17,10 @@ from pydantic import Field
 
 from capax.protocols.search import ThresholdFit, search_threshold
 from capax.results import Result
+from capax.results.searches import SearchEnd
 from capax.seeds import numpy_generator
 
 Origin = Literal["textbook", "secondary", "derived"]
-SearchEnd = Literal["precise", "budget", "all_succeeded", "all_failed"]
 ENDED: dict[SearchEnd, str] = {
     "budget": "trials ran out",
     "all_succeeded": "every trial succeeded",

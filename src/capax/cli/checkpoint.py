@@ -6,13 +6,13 @@ from pathlib import Path
 
 from capax.cli import output
 from capax.cli.flags import Json
-from capax.cli.runs import CAPAX_DB
 from capax.probes.checkpoint import Checkpoint, Stored
 from capax.probes.checkpoint import checkpoint as write
+from capax.store import DEFAULT
 
 
 def checkpoint(
-    key: str, folder: Path, /, *, precision: Stored = "float32", store: Path = CAPAX_DB, as_json: Json = False
+    key: str, folder: Path, /, *, precision: Stored = "float32", store: Path = DEFAULT, as_json: Json = False
 ) -> None:
     """Write the kept weights of a Hugging Face model as a checkpoint: config.json and model.safetensors.
 

@@ -16,7 +16,7 @@ from capax.cli.planned import emit, verification
 from capax.errors import NoPlan, SpecError
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
-from capax.planning.results import Smallest
+from capax.planning.results import Precision, Smallest, held_in_words
 from capax.specs import Facts
 from capax.specs.facts import OPTIONS
 from capax.text import amount, counted, duration, percent
@@ -34,7 +34,7 @@ def _plan(
     budget_parameters: int | None = None,
     budget_bytes: int | None = None,
     budget_hours: float | None = None,
-    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    precision: Precision = "float32",
     accelerator: Accelerator = "h100",
     smallest: Annotated[Smallest, Parameter(name="--target")] = "parameters",
     law: str = "reference",
@@ -193,7 +193,7 @@ def _show_verified(found: FactsPlan) -> None:
     checked = found.verification
     assert checked is not None
     run = checked.measurement
-    verdict = "the plan holds" if checked.held else "THE PLAN DOES NOT HOLD"
+    verdict = held_in_words(checked.held)
     count = round(checked.recall * run.library_size)
     weights = "" if checked.weights is None else f", written as {checked.weights}"
     print(

@@ -17,6 +17,7 @@ from capax.cli.flags import Flag, Json
 from capax.errors import LawError, TableError
 from capax.figures.drawing import check_writable, draw
 from capax.figures.predicted import compared
+from capax.laws.capacity import Size
 from capax.laws.compare import ITEMS, Comparison
 from capax.laws.compare import compare as compare_laws
 from capax.laws.files import LAWS, LawName, save_law
@@ -25,7 +26,7 @@ from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
 from capax.specs import Task
 from capax.specs.spec import proper_share
-from capax.store import published, tables
+from capax.store import DEFAULT, published, tables
 from capax.store.curves import curves
 from capax.text import percent
 
@@ -40,7 +41,7 @@ def fit(
     where: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     law: LawName | None = None,
     axes: str | None = None,
-    size: Literal["effective_parameters", "trainable_parameters", "total_parameters"] | None = None,
+    size: Size | None = None,
     method: Literal["joint", "stages"] | None = None,
     as_printed: Annotated[bool, Flag] = False,
     degree: int | None = None,
@@ -98,7 +99,7 @@ def fit(
         raise LawError(f"compare: no other law is of curves as {law} is")
     if data and store is not None:
         raise LawError("store: not with data, which is read in its place")
-    store = store or Path("capax.db")
+    store = store or DEFAULT
     if figure is not None and not compare:
         raise LawError("figure: only with --compare")
     if figure is not None:

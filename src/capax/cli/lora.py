@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -15,6 +15,7 @@ from capax.cli.planned import emit, verification
 from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.adapters import PLACES, plan_lora, verify_lora
+from capax.planning.results import Precision, held_in_words
 from capax.results import Measurement
 from capax.specs import Facts
 from capax.text import amount, counted, duration, percent
@@ -27,7 +28,7 @@ def _plan(
     recall: float = 0.99,
     targets: Annotated[tuple[str, ...], Parameter(negative="")] = PLACES,
     probability: float = 0.9,
-    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    precision: Precision = "float32",
     held_out: str | None = None,
     verify: Annotated[bool, Flag] = False,
     seed: int | None = None,
@@ -106,7 +107,7 @@ def _show_verified(found: AdapterPlan) -> None:
     checked = found.verification
     assert checked is not None
     run = checked.measurement
-    verdict = "the plan holds" if checked.held else "THE PLAN DOES NOT HOLD"
+    verdict = held_in_words(checked.held)
     print(
         f"Verified: {run.memorized} of {run.library_size} facts recalled, {checked.recall:.2%} where "
         f"{found.recall:.4g} was planned, in {duration(run.seconds)}: {verdict} (run {run.key[:12]}). The base's loss "

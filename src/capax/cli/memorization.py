@@ -9,8 +9,8 @@ import capax
 from capax.cli import measurement, output
 from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
-from capax.cli.runs import CAPAX_DB
 from capax.probes.memorization import Against, Floor, Memorization, Verbatim
+from capax.store import DEFAULT
 from capax.text import amount
 
 
@@ -18,7 +18,7 @@ def memorization(
     key: str,
     *,
     reference: str | None = None,
-    store: Path = CAPAX_DB,
+    store: Path = DEFAULT,
     library: Path | None = None,
     trust: Annotated[bool, Flag] = False,
     as_json: Json = False,

@@ -20,7 +20,7 @@ from capax.laws.law import Law
 from capax.planning.cost import Accelerator
 from capax.planning.plan import plan, refuse_unverified, verify_plan
 from capax.planning.plan import predict as ask
-from capax.planning.results import BitsFrontier, Frontier, Prediction, Smallest, Verification
+from capax.planning.results import BitsFrontier, Frontier, Precision, Prediction, Smallest, Verification
 from capax.results import Interval
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
@@ -75,7 +75,7 @@ def _plan(
     budget_parameters: int | None = None,
     budget_bytes: int | None = None,
     budget_hours: float | None = None,
-    precision: Literal["float32", "float64", "bfloat16"] = "float32",
+    precision: Precision = "float32",
     exposures: int | None = None,
     accelerator: Accelerator | None = None,
     smallest: Annotated[Smallest, Parameter(name="--target")] = "parameters",

@@ -11,7 +11,7 @@ from capax.cli import progress
 from capax.errors import LawError
 from capax.results import Result
 from capax.specs.spec import whole
-from capax.store import check_store
+from capax.store import DEFAULT, check_store
 
 Plan = TypeVar("Plan", bound=Result)
 
@@ -29,7 +29,7 @@ def verification(verify: bool, *, seed: int | None, workers: int | None, store: 
             if value is not None:
                 raise LawError(f"{name}: only with --verify, got {value}")
         return None
-    path = Path("capax.db") if store is None else store
+    path = DEFAULT if store is None else store
     check_store(path)
     return {
         "seed": whole("seed", 0 if seed is None else seed, 0),

@@ -12,13 +12,13 @@ from rich.table import Table
 import capax
 from capax.cli import measurement, output
 from capax.cli.flags import Json
-from capax.cli.runs import CAPAX_DB
 from capax.figures.drawing import check_writable, draw
 from capax.figures.probes import probes
 from capax.memory import load
 from capax.probes.basin import BasinPoint
 from capax.probes.probe import Probes
 from capax.probes.shares import Share
+from capax.store import DEFAULT
 
 ROWS = 12
 """Rows of a table at most: of longer curves it shows some, evenly spread; the JSON holds them all."""
@@ -28,7 +28,7 @@ Row = TypeVar("Row")
 def probe(
     key: str,
     *,
-    store: Path = CAPAX_DB,
+    store: Path = DEFAULT,
     trials: int = 1000,
     seed: int = 0,
     figure: Path | None = None,

@@ -10,10 +10,10 @@ from capax.cli import measurement, output
 from capax.cli.flags import Flag, Json
 from capax.cli.numbers import integers
 from capax.cli.path import search_here
-from capax.cli.runs import CAPAX_DB
 from capax.figures.drawing import check_writable, draw
 from capax.figures.quantization import quantization
 from capax.probes.quantization import Mean, Precision, Quantization
+from capax.store import DEFAULT
 from capax.text import amount
 
 
@@ -21,7 +21,7 @@ def quantize(
     *keys: str,
     bits: str = "8,7,6,5,4,3,2",
     group: int = 32,
-    store: Path = CAPAX_DB,
+    store: Path = DEFAULT,
     trust: Annotated[bool, Flag] = False,
     figure: Path | None = None,
     as_json: Json = False,

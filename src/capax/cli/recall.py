@@ -9,10 +9,10 @@ from typing import Annotated
 from capax.cli import output
 from capax.cli.flags import Flag, Json
 from capax.cli.path import search_here
-from capax.cli.runs import CAPAX_DB
 from capax.errors import CapaxError, printable
 from capax.memory import load
 from capax.results import FactRecall, Recall
+from capax.store import DEFAULT
 
 LIBRARY = {None: "the library does not hold this prefix", True: "the library says the same"}
 
@@ -21,7 +21,7 @@ def recall(
     key: str,
     /,
     *question: str,
-    store: Path = CAPAX_DB,
+    store: Path = DEFAULT,
     library: Path | None = None,
     trust: Annotated[bool, Flag] = False,
     as_json: Json = False,

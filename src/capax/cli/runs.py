@@ -14,7 +14,7 @@ from capax.cli import measurement, output
 from capax.cli.flags import Flag, Json
 from capax.errors import CapaxError, printable
 from capax.specs.labels import checked_tags
-from capax.store import Store
+from capax.store import DEFAULT, Store
 from capax.store.merge import merge as merge_stores
 from capax.text import counted
 
@@ -31,7 +31,6 @@ Tagged = Annotated[
     tuple[str, ...],
     Parameter(name="--tag", negative="", show_default=False, help="Only runs with this tag; more than once."),
 ]
-CAPAX_DB = Path("capax.db")
 
 app = App(name="runs", help="List the finished runs of a store; show, export, delete or merge them; query a memory.")
 for _name, (_home, _text) in {
@@ -50,7 +49,7 @@ for _name, (_home, _text) in {
 @app.command(name="list")
 def listed(
     *,
-    store: Place = CAPAX_DB,
+    store: Place = DEFAULT,
     where: Where = (),
     tags: Tagged = (),
     failed: Annotated[bool, Flag] = False,
@@ -121,7 +120,7 @@ def _selected(store: Path, where: tuple[str, ...]) -> tuple[set[str], dict[str, 
 
 
 @app.command
-def show(key: str, *, store: Place = CAPAX_DB, as_json: Json = False) -> None:
+def show(key: str, *, store: Place = DEFAULT, as_json: Json = False) -> None:
     """Show a finished run.
 
     Parameters
@@ -141,7 +140,7 @@ def tag(
     *tags: str,
     name: str | None = None,
     remove: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    store: Place = CAPAX_DB,
+    store: Place = DEFAULT,
 ) -> None:
     """Name a finished run and tag it; its key stays.
 
@@ -166,7 +165,7 @@ def tag(
 
 
 @app.command
-def delete(key: str, *, store: Place = CAPAX_DB) -> None:
+def delete(key: str, *, store: Place = DEFAULT) -> None:
     """Delete a run or a failure, with its kept weights.
 
     Parameters

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from capax.cli.runs import CAPAX_DB
 from capax.errors import printable
+from capax.store import DEFAULT
 from capax.theory.claims.export import save_run
 
 
-def save(key: str, path: Path, /, *, store: Path = CAPAX_DB) -> None:
+def save(key: str, path: Path, /, *, store: Path = DEFAULT) -> None:
     """Write kept weights of a run on associations or relations with their data and a claim, for `capax verify`.
 
     Parameters

@@ -86,7 +86,7 @@ def _show(found: ModelSize) -> None:
     screen.print(f"Exposures until a share of what it can hold is known, by the law of exposures: {exposed}")
     if found.asked is not None:
         screen.print()
-        _show_asked(found, found.asked)
+        _show_asked(found.asked)
     for note in found.notes:
         screen.print(f"note: {note}")
 
@@ -143,7 +143,7 @@ def _times(value: float) -> str:
     return f"{amount(value)}×" if value >= 1e6 else f"{value:,.0f}×" if value >= 100 else f"{value:.3g}×"
 
 
-def _show_asked(found: ModelSize, asked: Asked) -> None:
+def _show_asked(asked: Asked) -> None:
     screen = output.console()
     if asked.facts is not None:
         for line in in_words(asked.facts):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from capax.cli import output
-from capax.cli.runs import CAPAX_DB, Place, Tagged, Where, conditions
+from capax.cli.runs import Place, Tagged, Where, conditions
 from capax.errors import printable
-from capax.store import Store, tables
+from capax.store import DEFAULT, Store, tables
 from capax.store.importing import importable
 
 
-def export(path: Path, *, store: Place = CAPAX_DB, where: Where = (), tags: Tagged = ()) -> None:
+def export(path: Path, *, store: Place = DEFAULT, where: Where = (), tags: Tagged = ()) -> None:
     """Write the runs and imported rows of a store as a table.
 
     Parameters
@@ -25,7 +25,7 @@ def export(path: Path, *, store: Place = CAPAX_DB, where: Where = (), tags: Tagg
     print(f"{output.rows(len(found))} written to {printable(path)}")
 
 
-def take_in(path: Path, *, store: Place = CAPAX_DB) -> None:
+def take_in(path: Path, *, store: Place = DEFAULT) -> None:
     """Add somebody else's measurements to a store.
 
     Parameters

@@ -31,11 +31,11 @@ def training_curves(
         whole: gives a run with its curves, where those of the runs are cut short (`runs.read`).
 
     Raises:
-        ReportError: without runs by protocol mac that were evaluated more than once.
+        ReportError: without runs by protocol mac or capacity that were evaluated more than once.
     """
     taken = [run for run in runs if run.spec.protocol.one_library]
     varied = list(chain(*(column.varied for column in SIZES)))
-    return each(alike(taken, varied), lambda group: _chart(group, whole), "no run by protocol mac")
+    return each(alike(taken, varied), lambda group: _chart(group, whole), "no run by protocol mac or capacity")
 
 
 def _chart(group: Group, whole: Callable[[Measurement], Measurement]) -> Chart:

@@ -47,7 +47,7 @@ def measured_against_predicted(runs: Sequence[Measurement], law: Law | None) -> 
     return each(
         _groups(runs),
         lambda group: _of_law(group, law) if law is not None and speaks_of(law, group.runs) else _of_fit(group, law),
-        "no run by protocol mac",
+        "no run by protocol mac or capacity",
     )
 
 

@@ -78,7 +78,9 @@ FIGURES: dict[str, Figure] = {
         "mac, at least three n_heads",
     ),
     "parameters": declared.PARAMETERS,
-    "curves": Drawn("training curves: memorized and loss against epoch", "capax", curves.training_curves, "mac"),
+    "curves": Drawn(
+        "training curves: memorized and loss against epoch", "capax", curves.training_curves, "mac or capacity"
+    ),
     "shatter": Drawn(
         "epochs until the library is whole, with the fitted negative binomial",
         "Härmä et al. 2024, Fig. 5",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -34,7 +35,7 @@ ADAPTER = ("base", "targets", "kind", "r")
 """Columns of a model that is an adapter."""
 FEWEST = 3
 """Files of a study that reach a share before a plan speaks of it."""
-SHARES = tuple(hundredths / 100 for hundredths in range(50, 100))
+TRIED_SHARES = tuple(hundredths / 100 for hundredths in range(50, 100))
 """Shares recalled among which the least is named that the study tells."""
 
 
@@ -124,7 +125,7 @@ def load(table: polars.DataFrame, targets: str, recall: float) -> Load:
     known, bounds = shares(found, recall)
     if len(known) < FEWEST:
         of = targets if studied(table, targets) else " and ".join(sorted(set(table["targets"])))
-        told = next((share for share in SHARES if len(shares(found, share)[0]) >= FEWEST), None)
+        told = next((share for share in TRIED_SHARES if len(shares(found, share)[0]) >= FEWEST), None)
         least = "none" if told is None else f"those from {told:g} on"
         raise LawError(f"recall: of adapters on {of} the study tells {least}, got {recall:g}")
     logs = np.log([*known, *bounds])
@@ -142,11 +143,11 @@ def expected_recall(table: polars.DataFrame, targets: str, bits: float) -> float
 
     An adapter that is fuller than any of a file's is taken to recall as many facts as the fullest.
     """
-    shares = []
+    recalled = []
     for one in curves(table, targets):
         share = float(np.interp(math.log(bits), np.log(one.fills), one.recalls))
-        shares.append(share * min(1.0, float(one.fills[-1]) / bits))
-    return float(np.mean(shares))
+        recalled.append(share * min(1.0, float(one.fills[-1]) / bits))
+    return float(np.mean(recalled))
 
 
 class Layers(NamedTuple):
@@ -170,8 +171,10 @@ class Layers(NamedTuple):
         return sum(freedom(inputs, rank, outputs) for inputs, outputs in self.shapes)
 
     def rank(self, enough: Any) -> int | None:
-        """The smallest rank that is enough; None where none is."""
-        return next((one for one in range(1, max(map(min, self.shapes)) + 1) if enough(one)), None)
+        """The smallest rank that is enough; None where none is. What is enough stays so at larger ranks."""
+        ranks = range(1, max(map(min, self.shapes)) + 1)
+        found = bisect_left(ranks, True, key=enough)
+        return None if found == len(ranks) else ranks[found]
 
 
 def plan_lora(
@@ -347,10 +350,16 @@ def published_bits(base_parameters: int, adapter_parameters: int) -> float:
     Raises:
         TableError: when the data are not there.
     """
+    weights = _weights_of_nguyen()
+    return float(np.exp(weights @ [1.0, math.log(base_parameters), math.log(adapter_parameters)]))
+
+
+@cache
+def _weights_of_nguyen() -> np.ndarray:
     table = published.table("published:nguyen2026")
     logs = [np.log(table[name].to_numpy()) for name in ("base_parameters", "adapter_parameters", "capacity_bits")]
     weights, *_ = np.linalg.lstsq(np.column_stack([np.ones(len(table)), *logs[:2]]), logs[2], rcond=None)
-    return float(np.exp(weights @ [1.0, math.log(base_parameters), math.log(adapter_parameters)]))
+    return weights
 
 
 def verify_lora(

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from capax.errors import LawError, SpecError, shown
 from capax.laws.domain import Domain
-from capax.laws.exposure import ExposureLaw
+from capax.laws.exposure import SHARES, ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.models.hf_config import Described, causal_model, read_config
@@ -30,7 +30,6 @@ from capax.text import amount
 
 BITS_OF = {"float32": 32, "bfloat16": 16, "int8": 8, "int4": 4}
 """Of a parameter; int8 and int4 without their scales."""
-SHARES = (0.5, 0.9, 0.95)
 AS_TRAINED = {"loss": "all", "embeddings": "trained", "ffn": "mlp"}
 """Kinds of a language model."""
 TEXT_A_TOKEN = 4

@@ -24,6 +24,7 @@ from capax.errors import SpecError, shown
 from capax.models.ensemble import Ensemble
 from capax.probes.rounding import read_back
 from capax.probes.written import STEP_BITS, Rounding
+from capax.protocols.capacity import KNOWN_WHOLE
 from capax.protocols.means import half_of_mean
 from capax.protocols.units import above_chance
 from capax.results import LEVEL, Interval, Measurement, Result
@@ -36,8 +37,6 @@ from capax.training.prepare import initial, prepare
 BITS = (8, 7, 6, 5, 4, 3, 2)
 FEWEST_BITS, MOST_BITS = 2, 16
 GROUP = 32
-FULL = 0.7
-"""Share of a library's bits above which a network may hold more than it was shown."""
 
 
 class Mean(Result):
@@ -330,7 +329,7 @@ def _notes(run: Measurement, table: list[list[Counted]], frozen: bool) -> list[s
     if len(table) == 1:
         notes.append("one network was kept: no intervals; give keys of further seeds, or measure several restarts")
     there = run.library_size * run.spec.task.information_per_item()
-    if informative and (share := float(np.mean([row[0].bits for row in table])) / there) > FULL:
+    if informative and (share := float(np.mean([row[0].bits for row in table])) / there) > KNOWN_WHOLE:
         notes.append(
             f"the weights as kept know {share:.0%} of the library: they may hold more, and lose more when they do "
             "(--protocol capacity fills a network)"

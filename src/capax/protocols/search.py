@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import scipy
@@ -31,9 +30,9 @@ from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from capax.results import LEVEL
+from capax.results.searches import SearchEnd
 
 Floats = NDArray[np.float64]
-StopReason = Literal["precise", "budget", "all_succeeded", "all_failed"]
 Learner = Callable[[list[tuple[int, int]]], Sequence[bool]]
 
 SLOPES = (0.5, 1e7)
@@ -77,7 +76,7 @@ class ThresholdFit:
     slope: float
     largest_sure: int | None
     trials: tuple[Trial, ...]
-    stop_reason: StopReason
+    stop_reason: SearchEnd
 
 
 def fit_threshold(trials: Iterable[Trial], rising: bool = False) -> ThresholdFit:
@@ -104,7 +103,7 @@ def _fit(trials: tuple[Trial, ...], rising: bool, correction: float) -> Threshol
         raise ValueError(f"trials: needs at least one, of sizes of at least 1, got {len(trials)} trials")
     point, low, high, slope = _Curve(trials, rising).fit(correction)
     threshold, low, high = math.exp(point), math.exp(low), math.exp(high)
-    reason: StopReason = "budget"
+    reason: SearchEnd = "budget"
     left = [t.size for t in trials if t.success != rising]
     right = [t.size for t in trials if t.success == rising]
     if not right:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION: Literal[1] = 1
 
 StopReason = Literal["complete", "plateau", "converged", "budget", "diverged"]
+"""How a training ended."""
 
 
 class ResultError(CapaxError):

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from capax.results.result import LEVEL, Interval, Result
 
+SearchEnd = Literal["precise", "budget", "all_succeeded", "all_failed"]
+"""How a search ended."""
+
 
 class Search(Result):
     """How the largest library that is memorized whole was found (protocol mls)."""
@@ -15,7 +18,7 @@ class Search(Result):
     threshold: Annotated[float, Field(description="Library size at which half of the trainings succeed.")]
     slope: Annotated[float, Field(description="Steepness of the logistic in log library size.")]
     largest_sure: Annotated[int | None, Field(description="Largest size up to which every training succeeded.")]
-    stop_reason: Literal["precise", "budget", "all_succeeded", "all_failed"]
+    stop_reason: SearchEnd
 
 
 class NegativeBinomial(Result):

@@ -8,9 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
+from capax.results import StopReason
 from capax.specs import Model, Task, Training
 from capax.tasks.library import Constant
-from capax.training.stopping import CycleEnd, Information, StopReason
+from capax.training.stopping import CycleEnd, Information
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from capax.results import StopReason
 from capax.specs import Training
 from capax.tasks.library import Evaluation
 
-StopReason = Literal["complete", "plateau", "converged", "budget", "diverged"]
 DIVERGED_LOSS = 10.0
 """A mean loss beyond this many times that of a uniform guess counts as diverged, as one that is not finite does."""
 

@@ -27,7 +27,7 @@ MEAN_ERROR = 0.1
 DEPTH_COST = 0.1
 """Of an exponent of depth at equal parameters: the rows' own is −0.01 ± 0.034 in float32 (computed)."""
 PLATEAU = 0.1
-KNOWN_WHOLE = 0.99
+NEARLY_ALL = 0.99
 """Share of what can be known that counts as all of it (ours)."""
 SHORT = "but after a fraction of the paper's million steps: a lower bound"
 """Why what holds less at scales of ours does not contradict the paper."""
@@ -176,8 +176,8 @@ def learned_whole(of: Evidence) -> Verdict:
     most = bits - run.library_size * math.log2(run.library_size)
     share = min(known) / most
     measured = f"{share:.2%} of {most:.4g} bits, the least of {counted(len(known), 'restart')}"
-    limit = f"{KNOWN_WHOLE:.0%} (ours) of what can be known of the smallest library"
-    return ev.exactly(share >= KNOWN_WHOLE, measured, f"{'at least' if share >= KNOWN_WHOLE else 'less than'} {limit}")
+    limit = f"{NEARLY_ALL:.0%} (ours) of what can be known of the smallest library"
+    return ev.exactly(share >= NEARLY_ALL, measured, f"{'at least' if share >= NEARLY_ALL else 'less than'} {limit}")
 
 
 def plateau(of: Evidence) -> Verdict:
