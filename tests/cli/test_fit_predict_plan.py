@@ -113,6 +113,18 @@ def test_depth_from_two_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert "n_layers: " in refused(capsys, "fit", *tables)
 
 
+@pytest.mark.slow
+def test_a_law_is_written_where_its_figure_cannot_be_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows of one configuration have none to leave out."""
+    Path("one.csv").write_text("seq_len,n_heads,d_model,memorized\n" + "".join(f"8,1,16,{n}\n" for n in range(90, 99)))
+    drawn = ("--law", "power", "--compare", "--figure", "f.png")
+    line = refused(capsys, "fit", "--data", "one.csv", *drawn, "--out", "law.json")
+    assert "figure: no law could be fitted with configurations left out" in line
+    assert not Path("f.png").exists()
+    sizes = ("--seq-len", "8", "--n-heads", "1", "--d-model", "16")
+    assert "law: power (9 measurements)" in run(capsys, "predict", *sizes, "--law", "law.json")
+
+
 @pytest.mark.very_slow
 def test_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     options = ("fit", "--data", STUDY, "--law", "power", "--compare", "--degree", "2")
@@ -459,6 +471,10 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         (
             ("predict", "biographies", "--law", "reference"),
             ["law: of people a file of capax fit --out is required", "got 'reference', which is of sequences"],
+        ),
+        (
+            ("fit", "--data", "reference:associations", "--law", "association", "--compare", "--degree", "3"),
+            ["degree: only for polynomial, not association"],
         ),
         (("fit", "--data", STUDY, "--level", "1"), ["level: above 0 and below 1, got 1.0"]),
         (

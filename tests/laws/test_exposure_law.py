@@ -106,9 +106,20 @@ def test_shares_and_exposures_are_inverses() -> None:
     seen = law.exposures_for(0.9, 3000)
     assert law.known_share({"effective_parameters": [3000], "exposures": [seen]}) == pytest.approx([0.9])
     assert law.exposures_for(0.5, 1000) == pytest.approx(law.parameters_["tau"])
-    for share, size in ((1.0, 100), (0.5, 0)):
+    for share, size in ((1.0, 100), (0.5, 0), (0.5, "many")):
         with pytest.raises(LawError, match=r"share|effective_parameters"):
             law.exposures_for(share, size)
+
+
+def test_a_law_of_a_file_without_rows_says_so_where_it_needs_them() -> None:
+    """`reference:exposure` as somebody may send it, without its measurements."""
+    known = json.loads(to_json(capax.load_law("reference:exposure")))
+    law = from_json(json.dumps({**known, "columns": {}, "counts": [], "library": []}))
+    new = {"effective_parameters": [3000], "exposures": [500]}
+    assert law.predict(new) == capax.load_law("reference:exposure").predict(new)
+    for asked in (law.parameter_intervals, lambda: law.share_spread(new)):
+        with pytest.raises(LawError, match="exposure: was not fitted to measurements"):
+            asked()
 
 
 @pytest.mark.very_slow

@@ -163,6 +163,13 @@ def test_bad_arrays_are_refused() -> None:
         capax.ECM().fit(np.full((9, 3), np.nan), np.ones(9))
     with pytest.raises(TableError, match=r"^y: "):
         capax.ECM().fit(study(), np.ones((80, 2)))
+    for many in ("many", 12.5):
+        with pytest.raises(LawError, match="n_bootstrap: should be a whole number, got"):
+            capax.PowerLaw(n_bootstrap=many).fit(study())
+    with pytest.raises(TableError, match="at least one row is needed"):
+        capax.compare(
+            {name: [] for name in ("seq_len", "n_heads", "d_model", "memorized")}, [capax.PowerLaw(target="memorized")]
+        )
     with pytest.raises(LawError, match=r"n_bootstrap: .*10, got 3"):
         capax.PowerLaw(n_bootstrap=3).fit(study()).predict_interval(study())
     with pytest.raises(ValueError, match="requires y"):

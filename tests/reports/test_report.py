@@ -114,6 +114,8 @@ def test_caveats_say_what_holds_for_these_runs(runs: list[capax.Measurement]) ->
     assert "1 run recalled all" in lines
     assert "1 run without" in lines
     assert "budget" not in lines
+    alike = runs[0].model_copy(update={"interval": None})
+    assert "1 run without an interval: all restarts begin with equal weights" in " ".join(caveats([alike]))
     no_token = whole.model_copy(update={"unreachable": (0,)})
     assert "1 run had targets that a frozen read-out can never put first" in " ".join(caveats([no_token]))
 
