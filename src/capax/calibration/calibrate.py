@@ -88,7 +88,7 @@ class Calibration(Result):
 
 
 def calibrate(
-    only: Sequence[str] | None = None, seed: int = 0, progress: Callable[[str], None] = lambda _: None
+    only: Sequence[str] | None = None, seed: int = 0, progress: Callable[[str], None] | None = None
 ) -> Calibration:
     """Measure systems of known capacity by the protocols and searches that measure a transformer.
 
@@ -115,7 +115,8 @@ def calibrate(
     started = time.monotonic()
     systems = []
     for name in dict.fromkeys(names):
-        progress(name)
+        if progress is not None:
+            progress(name)
         systems.append(compare(SYSTEMS[name](), seed))
     return Calibration(
         systems=tuple(systems),
