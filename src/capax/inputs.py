@@ -119,7 +119,7 @@ def stamps(files: Iterable[Path]) -> tuple[Stamp, ...]:
 def _stat(file: Path) -> os.stat_result | None:
     try:
         return file.stat()
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null character
         return None
 
 
