@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from tokenize import TokenError
@@ -112,15 +113,12 @@ Stamp = tuple[Path, tuple[int, ...]]
 
 def stamps(files: Iterable[Path]) -> tuple[Stamp, ...]:
     """By what a cache knows that files are as they were when it read them; those that are not there are left out."""
-    found = ((file, _stat(file)) for file in files)
-    return tuple((file, (at.st_dev, at.st_ino, at.st_mtime_ns, at.st_size)) for file, at in found if at is not None)
-
-
-def _stat(file: Path) -> os.stat_result | None:
-    try:
-        return file.stat()
-    except (OSError, ValueError):  # ValueError: a null character
-        return None
+    found = list[Stamp]()
+    for file in files:
+        with suppress(OSError, ValueError):  # ValueError: a null character
+            at = file.stat()
+            found.append((file, (at.st_dev, at.st_ino, at.st_mtime_ns, at.st_size)))
+    return tuple(found)
 
 
 def read_text(path: Path, field: str, error: type[CapaxError], largest: int | None = None) -> str:
