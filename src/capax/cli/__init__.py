@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import traceback
@@ -129,6 +128,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         line = "; ".join(["interrupted", *getattr(error, "__notes__", ())])
         _end(line, error.exit_code if isinstance(error, Ended) else INTERRUPTED)
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and error.filename is None:
+            _end(None, OutputError.exit_code)
         _fail(OutputError(streams.reason(error)), OutputError.exit_code, debug)
     except MemoryError as error:
         why = f" ({error})" if str(error) else ""
@@ -136,7 +137,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except SystemExit as error:
         if not _of_rich(error):
             _fail(CapaxError(f"interrupted: a module or a plugin called sys.exit({error.code!r:.80})"), 1, debug)
-        _fail(OutputError(streams.reason(BrokenPipeError(errno.EPIPE, ""))), OutputError.exit_code, debug)
+        _end(None, OutputError.exit_code)
     sys.exit(0)
 
 
@@ -197,8 +198,12 @@ def _fail(error: Exception, code: int, debug: bool) -> NoReturn:
     _end(f"{one_line(error)}{' (--extrapolate)' if isinstance(error, OutsideDomain) else ''}", code)
 
 
-def _end(line: str, code: int) -> NoReturn:
-    """Print what is left to be printed and a line on stderr, as far as they can be, and exit."""
+def _end(line: str | None, code: int) -> NoReturn:
+    """Print what is left to be printed and a line on stderr, as far as they can be, and exit.
+
+    Without a line where nobody reads stdout: `capax … | head` has read all it wants.
+    """
     streams.settle()
-    streams.tell(f"capax: {line}")
+    if line is not None:
+        streams.tell(f"capax: {line}")
     sys.exit(code)

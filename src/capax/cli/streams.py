@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import errno
 import io
 import os
 import sys
@@ -121,7 +120,7 @@ def reason(error: OSError) -> str:
     why = error.strerror or str(error)
     if error.filename is not None:
         return f"{error.filename}: {why}"
-    return f"cannot write to stdout: {'nobody reads it' if error.errno == errno.EPIPE else why}"
+    return f"cannot write to stdout: {why}"
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
