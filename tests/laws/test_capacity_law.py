@@ -12,6 +12,7 @@ from scipy import stats
 import capax
 from capax.errors import LawError, TableError
 from capax.laws.capacity import PRIOR, TERMS
+from capax.laws.compare import compare
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import from_json, to_json
 from capax.laws.regression import KNOWN, Regression
@@ -310,6 +311,21 @@ def test_measurements_of_one_architecture_count_once() -> None:
     assert laws[1].sigma_ == pytest.approx(laws[0].sigma_, rel=0.1)
     assert "120 measurements repeat an architecture; those of one count once, by their geometric mean" in laws[1].notes_
     assert not any("repeat" in note for note in laws[0].notes_)
+    (score,) = compare(again.with_columns(n_heads=1.0, d_model=8.0 + pl.int_range(pl.len()) % 40), [laws[1]]).scores
+    assert (score.aic, score.bic) == (None, None)
+    assert any(reason.startswith("AIC, BIC: ") for reason in score.reasons)
+
+
+def test_a_term_that_is_drawn_towards_none_counts_in_part() -> None:
+    """AIC charges for what the rows tell: the trace of the hat matrix, and the spread."""
+    law = capax.CapacityLaw().fit(tables.from_file("reference:capacity"))
+    columns, prior = law.rows_.columns, law._prior
+    design = law._design(columns) / law._unevenness(columns)[:, None]
+    pull = np.diag((law.regression_.spread / prior) ** 2)
+    told = np.trace(design @ np.linalg.solve(design.T @ design + pull, design.T))
+    aic, bic = law.information()
+    values = int((~law.rows_.complete).sum())
+    assert (bic - aic) / (np.log(values) - 2) == pytest.approx(told + 1, abs=0.51)  # degrees of freedom are whole
 
 
 def test_its_source_says_whose_the_measurements_are() -> None:

@@ -218,6 +218,18 @@ def test_a_network_whose_libraries_are_too_small_is_not_judged() -> None:
     assert answers(verdicts("allenzhu2024", "exposures", knows(1.9, 0.9), "paper"))[:2] == ["differs", "differs"]
 
 
+def test_a_network_is_not_below_while_the_interval_of_any_of_its_libraries_reaches_it() -> None:
+    """The network of two layers knows 1.96, 1.94 to 1.98, of one library, and 1.95, 1.7 to 2.3, of a larger one."""
+    (recipe,) = recipes("allenzhu2024", "exposures")
+    rng = np.random.default_rng(0)
+    runs = [
+        knows(*((1.95, 0.95, 1.0, 0.15) if run.task.library_size >= 200_000 else (1.96, 0.96)))(run, rng)
+        for run in recipe.runs("paper")
+    ]
+    found = two_bits(Evidence(tuple(runs), "paper"))
+    assert (found.answer, found.reason) == ("cannot be judged", "the interval of a peak holds 2")
+
+
 def test_nothing_finite_cannot_be_judged() -> None:
     found = verdicts("allenzhu2024", "exposures", lambda run, rng: measurement(run, [1]))
     assert answers(found) == ["cannot be judged"] * 8

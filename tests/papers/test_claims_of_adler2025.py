@@ -33,6 +33,19 @@ def test_figure_1(value: Callable[[int, int], float], answers: tuple[str, ...]) 
     assert tuple(verdict.answer for verdict in verdicts("adler2025", "figure-1", f1(value))) == answers
 
 
+@pytest.mark.slow
+def test_no_number_of_heads_is_best_where_all_are_alike() -> None:
+    """Nor where they differ by noise alone: an end has the largest mean in most of such studies."""
+    alike = verdicts("adler2025", "figure-1", f1(lambda heads, total: 1.0))[2]
+    assert alike.answer == "cannot be judged"
+    rng, answers = np.random.default_rng(0), []
+    for _ in range(20):
+        noise = {(heads, total): 0.002 * rng.normal() for heads in (1, 2, 4, 8) for total in range(129)}
+        noisy = verdicts("adler2025", "figure-1", f1(lambda heads, total, noise=noise: 0.5 + noise[heads, total]))
+        answers.append(noisy[2].answer)
+    assert answers.count("cannot be judged") >= 18
+
+
 @pytest.mark.parametrize(
     ("several", "answer"),
     [
@@ -103,6 +116,11 @@ def test_the_logarithm_needs_cells_that_tell() -> None:
         (lambda m, d: 100 * law(m, d) * np.exp(np.sin(m * d)), "cannot be judged"),
     ):
         assert verdicts("adler2025", "figure-3", cells(total, right_heads), "small")[2].answer == answer
+
+
+def test_a_law_that_runs_backwards_fits_nothing() -> None:
+    falling = verdicts("adler2025", "figure-3", cells(lambda m, d: 4000 * law(m, d) ** -0.8, right_heads), "small")
+    assert [verdict.answer for verdict in falling] == ["differs", "differs", "cannot be judged"]
 
 
 def test_a_key_dimension_below_a_proved_bound_differs() -> None:

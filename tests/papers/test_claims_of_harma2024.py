@@ -275,6 +275,30 @@ def test_widths_whose_read_out_cannot_give_a_target_are_left_out_of_figure_4() -
     assert "width 32" in (found[0].measured or "")
 
 
+@pytest.mark.parametrize("figure", ["figure-2", "figure-6"])
+def test_what_fills_its_library_is_not_alike_for_that(figure: str) -> None:
+    alike = verdicts("harma2024", figure, lambda run, rng: measurement(run, [1e9] * 3, stop_reason="plateau"), "paper")
+    places = {"figure-2": 0, "figure-6": 1}
+    assert alike[places[figure]].answer == "cannot be judged"
+    assert "as good as full (16000 of 16000)" in alike[places[figure]].reason
+
+
+def test_trials_that_a_budget_ended_are_not_judged_as_a_distribution() -> None:
+    """A negative binomial without its tail is none."""
+
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        whole = shattered(lambda rng: rng.negative_binomial(16, 0.05, 300) + 16)(run, rng)
+        assert whole.shatter is not None
+        epochs = tuple(epoch for epoch in whole.shatter.epochs if epoch <= 400)
+        cut = whole.shatter.model_copy(update={"epochs": epochs, "censored": (400,) * (300 - len(epochs))})
+        return whole.model_copy(update={"shatter": cut})
+
+    (verdict,) = verdicts("harma2024", "figure-5", made)
+    assert verdict.answer == "cannot be judged"
+    assert "of 300 trials of" in verdict.reason
+    assert "ended by a budget" in verdict.reason
+
+
 @pytest.mark.very_slow
 def test_figure_5(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harma2024, "FITS", (79,))

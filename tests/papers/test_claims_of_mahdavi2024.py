@@ -68,6 +68,16 @@ def test_head_size_helps_up_to_the_context_alone() -> None:
     assert verdicts("mahdavi2024", figure, straight)[0].answer == "differs"
 
 
+def test_a_library_that_is_full_does_not_show_that_accuracy_rises_no_further() -> None:
+    """Accuracy rises as the root of the head size, with no bend but the library's end, where it cannot rise."""
+    (recipe,) = recipes("mahdavi2024", "figure-2-head-size")
+    context = field(measurement(recipe.runs("demo")[0], [1]), "context_size")
+    made = swept("figure-2-head-size", lambda x: 1000 * min((x / context) ** 0.5, 1))
+    found = verdicts("mahdavi2024", "figure-2-head-size", made)[0]
+    assert found.answer == "cannot be judged"
+    assert "recall 95% or more tell nothing" in found.reason
+
+
 def test_the_worst_library_decides() -> None:
     agrees = Verdict(answer="agrees", measured="1", reason="so")
     differs = Verdict(answer="differs", measured="2", reason="not so")
@@ -101,6 +111,25 @@ def test_how_heads_divide_the_examples(
     monkeypatch.setattr(saturation, "_maps", lambda of: [split])
     of = Evidence((), "small")
     assert (saturation.specialise(of).answer, saturation.as_built(of).answer) == answers
+
+
+@pytest.mark.slow
+def test_a_share_is_told_from_that_of_independent_heads_though_nearly_all_heads_saturate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two heads, of which at most one fails on an example: in 19 of 20 independent pairs they do not differ from it."""
+    rng, answers = np.random.default_rng(0), []
+    where = rng.permutation(400)
+    exclusive = np.ones((2, 400), bool)
+    exclusive[0, where[:60]], exclusive[1, where[60:120]] = False, False
+    monkeypatch.setattr(saturation, "_maps", lambda of: [exclusive])
+    assert saturation.specialise(Evidence((), "small")).answer == "agrees"
+    monkeypatch.setattr(saturation, "RESAMPLES", 300)
+    for _ in range(60):
+        split = rng.random((4, 300)) < 0.9
+        monkeypatch.setattr(saturation, "_maps", lambda of, split=split: [split])
+        answers.append(saturation.specialise(Evidence((), "small")).answer)
+    assert 1 <= sum(answer != "cannot be judged" for answer in answers) <= 8
 
 
 def test_heads_that_never_saturate_do_not_divide_the_examples(tmp_path: Path) -> None:

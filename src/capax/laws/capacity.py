@@ -284,6 +284,11 @@ class CapacityLaw(Product):
         """Logarithms of the lower bounds, less what terms at their usual exponents give."""
         return np.asarray(np.log(rows.library[rows.complete]) - design[rows.complete] @ self._usual)
 
+    @property
+    def _n_fitted(self) -> float:
+        """As many as the rows tell: a term that is drawn towards none counts in part."""
+        return len(self.rows_.counts) + 1 - self.solution_.dof
+
     def _not_told(self, solution: Solution) -> dict[str, str]:
         return self._open
 

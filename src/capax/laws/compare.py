@@ -23,6 +23,7 @@ RANK, SAME = 1e-7, 1e-6
 
 ITEMS = "capacity_items"
 HELD = "capacity_bits"
+MERGED = "AIC, BIC: of measurements that repeat an architecture it counts one, where other laws count each"
 ONE_CONFIGURATION = "left out: all rows are of one configuration, so that none is left to fit without it"
 
 
@@ -158,9 +159,13 @@ def _of_items(law: Law, held: Law, table: pl.DataFrame, heads: np.ndarray, width
 
 def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarray) -> Score:
     fitted = clone(law).fit_rows(rows, table)
-    aic, bic = fitted.information()
+    aic, bic = None, None
     folds = list(left_out(np.column_stack(list(rows.columns.values())), FOLDS))
     reasons = [] if folds else [ONE_CONFIGURATION]
+    if len(fitted.measurements().counts) == len(rows.counts):
+        aic, bic = fitted.information()
+    else:
+        reasons.append(MERGED)
     predicted = np.full(len(rows.counts), np.nan)
     for held in folds:
         found = _left_out(law, rows, held, "left out", reasons)

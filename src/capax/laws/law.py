@@ -338,7 +338,7 @@ class Law(Reader, ABC):
         """
         rows, solution = self.measurements(), self.solution_
         values = ~rows.complete
-        n, free = int(values.sum()), len(solution.free) + 1
+        n, free = int(values.sum()), self._n_fitted + 1
         sigma = solution.sigma * np.sqrt(max(solution.dof, 1) / n)
         center, observed = self._scale(self._predict(rows.columns)), self._observed(rows)
         sigma = sigma * self._unevenness(rows.columns)
@@ -346,6 +346,11 @@ class Law(Reader, ABC):
         log_likelihood = -residuals @ residuals / 2 - np.log(sigma[values] * np.sqrt(2 * np.pi)).sum()
         log_likelihood += self._log_slope(rows.counts[values]).sum()
         return float(2 * free - 2 * log_likelihood), float(np.log(n) * free - 2 * log_likelihood)
+
+    @property
+    def _n_fitted(self) -> float:
+        """Parameters that the measurements determine, the spread apart."""
+        return len(self.solution_.free)
 
     def _log_slope(self, counts: Vector) -> Vector:
         """Logarithm of the derivative of `_scale`."""

@@ -19,7 +19,8 @@ from capax.results import LEVEL, Measurement
 from capax.text import counted
 
 SIGNIFICANT = 0.05
-SHUFFLES = 9999
+SHUFFLES, COUNTED = 9999, 8
+"""Orders that a trend is compared with, drawn at random; all of them of up to so many values."""
 # an interval wider than this about an exponent holds almost any, zero beside one: it agrees with nothing
 WIDEST = 1.0
 # share of an earlier slope that a later one may still have where a curve is said to rise no further (ours)
@@ -138,7 +139,7 @@ def _taus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def trend_p(x: Numbers, y: Numbers) -> float:
-    """The share of orders of y with a tau as high: one-sided; all orders up to 7 values, else random ones (seeded)."""
+    """The share of orders of y with a tau as high: one-sided; all orders up to 8 values, else random ones (seeded)."""
     a = np.asarray(x, float)
     return float(
         stats.permutation_test(
@@ -146,7 +147,7 @@ def trend_p(x: Numbers, y: Numbers) -> float:
             lambda orders, axis: _taus(a, orders),
             permutation_type="pairings",
             alternative="greater",
-            n_resamples=SHUFFLES,
+            n_resamples=math.factorial(COUNTED) if len(a) <= COUNTED else SHUFFLES,
             vectorized=True,
             rng=0,
         ).pvalue
@@ -157,10 +158,13 @@ def rises(x: Numbers, y: Numbers, what: str, of: str) -> Verdict:
     """Whether y rises with x: Kendall's tau, by permutation, two-sided at 5 % as every interval here is.
 
     Raises:
-        Unjudged: for fewer than 5 values, or values of x that are all the same: no order could be significant.
+        Unjudged: for fewer than 5 values, or values of x that are all the same: no order could be significant; and for
+            a y that is no number.
     """
     if len(x) < 5 or np.ptp(np.asarray(x, float)) == 0:
         raise Unjudged(f"{len(x)} of {what} at {len(set(x))} values of {of}: at least 5 are needed, and several values")
+    if not np.isfinite(np.asarray(y, float)).all():
+        raise Unjudged(f"{what}: not all values are finite")
     up, down = (min(2 * trend_p(x, values), 1.0) for values in (y, -np.asarray(y, float)))
     measured = f"Kendall's tau {kendall(x, y):.2f}, p {min(up, down):.2g}"
     if up <= SIGNIFICANT:

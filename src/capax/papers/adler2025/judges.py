@@ -152,7 +152,11 @@ def inverted_u(of: Evidence) -> Verdict:
         measured = f"D_K {total}: " + ", ".join(f"{np.mean(f1[count, total]):.2f} with {count}" for count in heads)
         ends = (heads[0], heads[-1])
         if best in ends:
-            verdicts.append(differs("the best number of heads is at an end", measured))
+            inner = (ev.difference(f1[best, total], f1[count, total], tried=2) for count in heads[1:-1])
+            if all(gap.low > 0 for gap in inner):
+                verdicts.append(differs("the best number of heads is at an end (Welch, for both ends)", measured))
+            else:
+                verdicts.append(cannot("best at an end, but not above all inside for sure (Welch)", measured))
         elif all(ev.difference(f1[best, total], f1[end, total], tried=tried).low > 0 for end in ends):
             verdicts.append(agrees("best inside, above both ends (Welch, for all that were tried)", measured))
         else:
@@ -189,9 +193,12 @@ def law_fits(of: Evidence) -> Verdict:
     """R² of log D_K* on the law's logarithm: above a half, or not."""
     cells = _cells(of)
     r2 = ev.line_r2(np.log([_load(run) for run in cells]), np.log(_key_dims(cells)))
+    measured = f"R² {r2} in {len(cells)} cells"
+    if _law_power(of).high < 0:
+        return differs("D_K* falls as the law rises", measured)
     return ev.above(
         r2,
-        f"R² {r2} in {len(cells)} cells",
+        measured,
         "the law says at least half of the variance of log D_K*",
         "the law says less than half of the variance",
         "the 95 % interval of R² holds a half",
@@ -209,6 +216,8 @@ def logarithm(of: Evidence) -> Verdict:
         raise Unjudged(f"two laws of {len(cells)} cells: at least 4 are needed")
     if len({_items(run) / _width(run) for run in cells}) == 1:
         raise Unjudged("all cells have as many items a channel: at least two ratios are needed")
+    if (power := _law_power(replace(of, runs=tuple(cells)))).low <= 0:
+        raise Unjudged(f"D_K* is not shown to rise with either: an exponent of {power}")
     dims = np.log(_key_dims(cells))
     with_log, without = (
         float(np.polynomial.Polynomial.fit(np.log(loads), dims, 1, full=True)[1][0].sum())

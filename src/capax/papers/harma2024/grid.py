@@ -20,14 +20,12 @@ from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import left_out
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.harma2024.runs import grouped, on_plateaus
+from capax.papers.harma2024.runs import SATURATED, grouped, on_plateaus
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.store import tables
 
 LAW = ECM(n_bootstrap=200)
-# share of a library from which on its size, and not the model, sets the count
-SATURATED = 0.9
 # share of the count at the widest width from which on that at the next one says that counts rise no further (ours)
 STILL = 0.9
 # parts of a grid that are held out in turn

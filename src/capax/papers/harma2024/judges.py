@@ -9,7 +9,7 @@ from scipy import stats
 
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.harma2024.runs import by_width, counts, grouped, on_plateaus
+from capax.papers.harma2024.runs import by_width, counts, grouped, not_full, on_plateaus
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.protocols.shatter import distance_of_fit, fit_negative_binomial
 from capax.results import LEVEL, Measurement
@@ -24,6 +24,8 @@ FEWEST = 20
 # completed trials from which on a fit that is not rejected is kept (ours): of 300 trials that reject one at p .004,
 # 40 drawn at random do so in 15 % of draws, 100 in half, 200 in 80 %
 TELLING = 200
+# share of trials that may have been cut off by a budget: a truncated distribution is no negative binomial
+CUT_OFF = 0.01
 # share by which two counts that are "the same" may differ (ours)
 ALIKE = 0.25
 
@@ -44,6 +46,7 @@ def _ffn(of: Evidence, width: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def ffn_alike(of: Evidence) -> Verdict:
     """At the smallest width: no more apart than a fifth of the counts."""
     width = min(by_width(of.runs))
+    not_full(by_width(of.runs)[width])
 
     def verdict(identity: np.ndarray, trained: np.ndarray) -> Verdict:
         gap = ev.difference(identity, trained)
@@ -128,9 +131,14 @@ def negative_binomial(of: Evidence) -> Verdict:
         for run in of.runs
         if run.shatter is not None and len(run.shatter.epochs) >= FEWEST
     }
-    found = {name: _distance_p(run) for name, run in trials.items()}
-    if not found:
+    if not trials:
         raise Unjudged(f"fewer than {FEWEST} trials completed")
+    for name, run in trials.items():
+        assert run.shatter is not None
+        cut, every = len(run.shatter.censored), len(run.shatter.censored) + len(run.shatter.epochs)
+        if cut > CUT_OFF * every:
+            raise Unjudged(f"{cut} of {every} trials of {name} were ended by a budget: what is left is truncated")
+    found = {name: _distance_p(run) for name, run in trials.items()}
     measured = "; ".join(f"{name}: p-value {p}" for name, p in found.items())
     rejected = [name for name, p in found.items() if p.high <= ev.SIGNIFICANT]
     few = [name for name, run in trials.items() if run.shatter is not None and len(run.shatter.epochs) < TELLING]
@@ -208,6 +216,7 @@ def flat_beyond(of: Evidence) -> Verdict:
 
     def verdict(batches: dict[int, np.ndarray]) -> Verdict:
         *_, second, largest = batches
+        not_full(run for run in of.runs if run.spec.training.batch_size in (second, largest))
         gap = ev.difference(batches[largest], batches[second])
         return ev.alike(gap, 0.1, f"batch {largest} minus {second}: {gap} of the mean count", "tenth")
 

@@ -12,6 +12,9 @@ from capax.papers.evidence import field
 from capax.papers.recipe import Unjudged
 from capax.results import Measurement
 
+SATURATED = 0.9
+"""Share of a library from which on its size, and not the model, sets the count (ours)."""
+
 
 def grouped(runs: Iterable[Measurement], key: Callable[[Measurement], Any]) -> dict[Any, list[Measurement]]:
     """Runs of each value, rising."""
@@ -30,6 +33,19 @@ def counts(runs: Iterable[Measurement]) -> np.ndarray:
     """What each restart recalled, above chance."""
     each = [(np.array(run.memorized_per_restart) - run.chance) / (1 - run.chance / run.library_size) for run in runs]
     return np.concatenate(each) if each else np.empty(0)
+
+
+def not_full(runs: Iterable[Measurement]) -> None:
+    """That no training recalled as good as all of its library: such counts say only that a network holds more.
+
+    Raises:
+        Unjudged: where one did.
+    """
+    full = [run for run in runs if max(run.memorized_per_restart) >= SATURATED * run.library_size]
+    if full:
+        one = full[0]
+        count = f"{max(one.memorized_per_restart)} of {one.library_size}"
+        raise Unjudged(f"a library was as good as full ({count}): its size is then what is compared")
 
 
 def on_plateaus(runs: Sequence[Measurement]) -> None:

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from capax.figures.accuracy import BELOW
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.recipe import Evidence, Scale, Verdict
+from capax.papers.recipe import Evidence, Scale, Unjudged, Verdict
 from capax.results import Measurement
 from capax.seeds import numpy_generator
 from capax.tasks.association_files import Examples
@@ -34,13 +34,26 @@ def _quality(run: Measurement) -> float:
 
 
 def _of_each_library(of: Evidence, swept: str, judge: Callable[[list[int], list[float]], Verdict]) -> Verdict:
-    """The verdict on sizes and qualities of the runs of each library size: the worst of them."""
+    """The verdict on sizes and qualities of the runs of each library size that tells something: the worst of them.
+
+    Raises:
+        Unjudged: where none does.
+    """
     curves: dict[int, tuple[list[int], list[float]]] = {}
     for run in sorted(of.runs, key=lambda run: field(run, swept)):
         sizes, values = curves.setdefault(run.library_size, ([], []))
         sizes.append(field(run, swept))
         values.append(_quality(run))
-    return worst({library: judge(sizes, values) for library, (sizes, values) in curves.items()})
+    verdicts: dict[int, Verdict] = {}
+    reasons: dict[int, str] = {}
+    for library, (sizes, values) in curves.items():
+        try:
+            verdicts[library] = judge(sizes, values)
+        except Unjudged as error:
+            reasons[library] = str(error)
+    if not verdicts:
+        raise Unjudged("; ".join(f"library {library}: {reason}" for library, reason in reasons.items()))
+    return worst(verdicts)
 
 
 def worst(verdicts: dict[int, Verdict]) -> Verdict:
@@ -83,11 +96,21 @@ def rises_with_context(of: Evidence) -> Verdict:
 
 
 def up_to_context(of: Evidence) -> Verdict:
-    """Whether accuracy rises with the head size up to the context's size and no further."""
+    """Whether accuracy rises with the head size up to the context's size and no further.
+
+    Head sizes that recall nearly all of a library are left out of it: nothing can rise beyond.
+    """
     context = field(of.runs[0], "context_size")
 
     def bent(sizes: list[int], values: list[float]) -> Verdict:
-        return ev.bends(sizes, [100 * value for value in values], context, "accuracy (in points)", "d_head")
+        x, points = np.array(sizes), 100 * np.array(values)
+        told = np.array([points[x == size].mean() < 100 * BELOW for size in x])
+        try:
+            return ev.bends(x[told], points[told], context, "accuracy (in points)", "d_head")
+        except Unjudged as error:
+            if told.all():
+                raise
+            raise Unjudged(f"{error}, and {(~told).sum()} that recall {BELOW:.0%} or more tell nothing") from None
 
     return _of_each_library(of, "d_head", bent)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
-from scipy import stats
 
 from capax.checks.saturation import saturated
 from capax.papers.evidence import Estimate, above
@@ -26,22 +25,37 @@ def specialise(of: Evidence) -> Verdict:
     """The share of examples on which some heads saturate and others do not, against heads that know nothing of others.
 
     Such heads, that saturate as often, would do so on many examples, too: 1 − Πp − Π(1 − p) of them. Heads that always
-    saturate, or never, divide nothing, and are left out.
+    saturate, or never, divide nothing, and are left out. The interval of the difference is of examples that are drawn
+    anew: how often each head saturates is as uncertain as the share itself.
     """
     maps = [one[(one.mean(1) > 0) & (one.mean(1) < 1)] for one in _maps(of)]
     if not any(map(len, maps)):
         raise Unjudged(NONE)
-    mixed = sum(int((one.any(0) & ~one.all(0)).sum()) for one in maps)
+    mixed, alone = _mixed(maps)
+    generator = numpy_generator(0, "heads that divide examples")
+    gaps = [np.subtract(*_mixed([_again(one, generator) for one in maps])) for _ in range(RESAMPLES)]
+    gap = Estimate(mixed - alone, *_ends(np.array(gaps)))
     items = sum(one.shape[1] for one in maps)
-    found = stats.binomtest(mixed, items).proportion_ci(LEVEL, method="wilson")
-    share = Estimate(mixed / items, float(found.low), float(found.high))
-    apart = sum(one.shape[1] * (1 - one.mean(1).prod() - (1 - one.mean(1)).prod()) for one in maps) / items
-    measured = f"{share} of {items} examples saturate some heads and not others"
-    alone = f"heads that know nothing of each other ({apart:.3g})"
+    measured = f"{mixed:.3g} of {items} examples saturate some heads and not others, {gap} more than by chance"
+    of_others = f"heads that know nothing of each other ({alone:.3g})"
     more, fewer, unclear = (
-        f"{word} {alone}" for word in ("more than by", "fewer than by", "the interval holds that of")
+        f"{word} {of_others}" for word in ("more than by", "fewer than by", "not told from the share of")
     )
-    return above(share, measured, more, fewer, unclear, apart)
+    return above(gap, measured, more, fewer, unclear)
+
+
+def _mixed(maps: list[Map]) -> tuple[float, float]:
+    """The share of examples on which some heads saturate and others do not; of heads that know nothing of others."""
+    items = sum(one.shape[1] for one in maps)
+    mixed = sum(int((one.any(0) & ~one.all(0)).sum()) for one in maps)
+    alone = sum(one.shape[1] * (1 - one.mean(1).prod() - (1 - one.mean(1)).prod()) for one in maps)
+    return mixed / items, float(alone) / items
+
+
+def _ends(draws: np.ndarray) -> tuple[float, float]:
+    """Of the 95 % interval that resampled examples give."""
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def as_built(of: Evidence) -> Verdict:
@@ -54,8 +68,7 @@ def as_built(of: Evidence) -> Verdict:
     maps = _maps(of)
     generator = numpy_generator(0, "saturation of heads")
     draws = np.array([_ratio([_again(one, generator) for one in maps]) for _ in range(RESAMPLES)])
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    ratio = Estimate(_ratio(maps), float(low), float(high))
+    ratio = Estimate(_ratio(maps), *_ends(draws))
     measured = f"{ratio} of the variance of independent heads"
     if ratio.high < BETWEEN:
         return agrees("nearer to built weights (near 0) than to heads that know nothing of each other (1)", measured)
