@@ -238,7 +238,8 @@ def libraries() -> str:
     rows = pl.concat(every, how="diagonal_relaxed")
     bounds = int(rows["capacity_bits"].is_null().sum())
     return (
-        f"**Held out**: {len(rows.unique(SHAPE))} architectures on a second library, which no law was fitted to: "
+        f"**Held out**: {len(rows)} networks of {len(rows.unique(SHAPE))} architectures on a second library, which no "
+        "law was fitted to: "
         f"{', '.join(parts[:-1])} and {parts[-1]} (stores beside [theirs](capacity/{HELD_OUT['varied'].name})); "
         f"{bounds} of them are lower bounds, as gains did not shrink, and left out. "
         f"{held_out(rows, [load_law('reference')])}\n"
