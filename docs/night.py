@@ -1,0 +1,72 @@
+"""Writes what reproduce.md says of the grid of Härmä et al. at their library's size: `python docs/night.py`.
+
+The runs are those of examples/harma2024-night.toml, as far as it has been swept.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from parts import filled, head
+
+from capax.figures.runs import read
+from capax.papers.recipe import Evidence, recipes
+from capax.results import Measurement
+from capax.specs import Sequences, Transformer
+from capax.sweeps.grid import read_study
+from capax.text import duration
+
+PAGE = Path(__file__).with_name("reproduce.md")
+STORE = Path(__file__).parent / "reproduced" / "harma2024-night.db"
+STUDY = Path(__file__).parents[1] / "examples" / "harma2024-night.toml"
+JUDGED = ("figure-7", "figure-8", "figure-9", "figure-10", "equation-12")
+HEADS = (1, 2, 3, 4, 5)
+
+
+def shape(run: Measurement) -> tuple[int, int, int]:
+    """Length, width and heads."""
+    task, model = run.spec.task, run.spec.model
+    assert isinstance(task, Sequences)
+    assert isinstance(model, Transformer)
+    return task.seq_len, model.d_model, model.n_heads
+
+
+def counts(runs: list[Measurement]) -> list[str]:
+    """What each network recalls, a row for each length and width."""
+    lines = head("tokens", "width", *("1 head", *(f"{heads} heads" for heads in HEADS[1:])))
+    for (tokens, width), some in groupby(runs, lambda run: shape(run)[:2]):
+        found = {shape(run)[2]: str(run.memorized) for run in some}
+        lines.append(f"| {tokens} | {width} | {' | '.join(found.get(heads, '–') for heads in HEADS)} |")
+    return lines
+
+
+def verdicts(runs: list[Measurement]) -> list[str]:
+    """What the claims on the grid are judged to be by these runs, once all are there."""
+    lines = head("figure", "claim", "verdict", "measured, and why")
+    for figure in JUDGED:
+        (recipe,) = recipes("harma2024", figure)
+        for claim in recipe.claims:
+            found = claim.verdict(Evidence(tuple(runs), "paper"), missing=0)
+            why = "; ".join(filter(None, (found.measured, found.reason)))
+            lines.append(f"| `{figure}` | {claim.says} ({claim.standing}) | {found.answer} | {why} |")
+    return lines
+
+
+def page(text: str) -> str:
+    """The page with what has been run."""
+    runs, of = sorted(read([STORE]).runs, key=shape), len(read_study(STUDY).runs)
+    took = duration(sum(run.seconds for run in runs))
+    part = [
+        f"{len(runs)} of {of} networks, {took} of a processor that other work shared. Sequences recalled of 16,000, of "
+        "which a guess gets 160 right:",
+        "",
+        *counts(runs),
+    ]
+    if len(runs) == of:
+        part += ["", "What these say of the claims on the grid:", "", *verdicts(runs)]
+    return filled(text, "night", "night.py", "\n".join(part))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
