@@ -69,6 +69,10 @@ def test_any_column_against_any_other(
         (["width", "empty.db", "-o", "f.png"], "capax: store: no finished runs in empty.db"),
         (["shatter", "s.db", "-o", "f.png"], "capax: no run by protocol shatter"),
         (["width", "s.db", "-o", "f.png", "--law", "none.json"], "capax: law: "),
+        (
+            ["curves", "s.db", "-o", "f.png", "--law", "reference:power"],
+            "capax: law: not drawn in figure curves; ",
+        ),
         (["width", "s.db", "--x", "flops"], "capax: x: of figure scatter alone, width has its own columns"),
         (["width", "s.db", "--format", "gex"], "capax: format: one of "),
         (["width", "s.db", "--width", "0"], "capax: width: 1 to 40 inches, got 0"),

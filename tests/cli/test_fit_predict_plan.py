@@ -488,3 +488,23 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: tuple[str | Pa
     for part in said:
         assert part in message
     assert list(Path.cwd().iterdir()) == []
+
+
+@pytest.mark.slow
+def test_imported_counts_are_fitted_beside_runs_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Runs have counts above chance, which imported rows lack: of these alone the counts themselves are meant."""
+    monkeypatch.chdir(tmp_path)
+    task, model = capax.Sequences(seq_len=4, library_size=20), capax.Transformer(d_model=8, d_head=4)
+    capax.measure(task, model, capax.Training(max_epochs=1), restarts=1, store="s.db")
+    shapes = [(heads, width, length) for heads in (1, 2, 4) for width in (8, 16, 32) for length in (8, 16)]
+    rows = [f"{h},{d},{n},{20 * h * d // n},100" for h, d, n in shapes]
+    Path("t.csv").write_text("\n".join(["n_heads,d_model,seq_len,memorized,vocab_size", *rows]))
+    run(capsys, "runs", "import", "t.csv", "--store", "s.db")
+    assert run(capsys, "fit", "--store", "s.db", "--where", f"source={tmp_path / 't.csv'}").startswith("power: 18 rows")
+
+
+def test_a_choice_that_a_laws_data_do_not_say_cannot_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("predict", "--law", "published:harma2024", "--seq-len", "8", "--n-heads", "2", "--d-model", "32")
+    assert refused(capsys, *asked, "--loss", "last").startswith("capax: loss: the law's data do not say theirs")

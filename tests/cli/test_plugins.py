@@ -143,6 +143,38 @@ def test_a_task_is_unknown_without_its_plugin(capsys: pytest.CaptureFixture[str]
     assert "--plugin" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("of", "instead", "said"),
+    [
+        (
+            'task: Literal["cli_pairs"]',
+            "task: str",
+            "CliPairs: has no tag; give it one of its own, which registers it: `",
+        ),
+        ('Literal["cli_pairs"]', 'Literal["cli_pairs", "pears"]', "CliPairs: has no tag"),
+        ('    task: Literal["cli_pairs"] = "cli_pairs"\n', "", "CliPairs: has no tag"),
+        (
+            "learner: ClassVar = capax.Transformer",
+            "learner: ClassVar = None",
+            "CliPairs: learner: should be a model's class, got None",
+        ),
+        ("library_size: int", "size: int", "task 'cli_pairs': needs a field library_size"),
+    ],
+)
+def test_a_task_that_cannot_be_one_is_refused(
+    of: str, instead: str, said: str, plugin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = PLUGIN.replace("import Annotated", "import Annotated, ClassVar").replace("learner =", "learner: ClassVar =")
+    assert of in text
+    plugin.write_text(text.replace(of, instead))
+    assert said in refused(capsys, *PAIRS, "--plugin", "mine.py")
+
+
+def test_a_field_that_is_a_list_has_a_flag(plugin: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugin.write_text(PLUGIN.replace("weights: tuple[float, ...] = (1.0, 2.0)", "weights: list[float] = [1.0, 2.0]"))
+    assert run(capsys, *PAIRS, "--plugin", "mine.py").startswith("1 layer")
+
+
 def test_the_help_of_capax_loads_no_command() -> None:
     code = """
 import sys

@@ -161,6 +161,8 @@ class Bag(nn.Module):
             self.tokens.requires_grad_(False)
         if fault == "all frozen":
             self.requires_grad_(False)
+        if fault == "weight nan":
+            self.readout.weight.data[0] = math.nan
         if fault == "numpy":
             self.readout.weight.data += float(np.random.default_rng().standard_normal())
         if fault == "one seed":
@@ -171,6 +173,10 @@ class Bag(nn.Module):
     def forward(self, tokens: Tensor) -> Any:
         if self.fault == "raises":
             raise RuntimeError("no\nway")
+        if self.fault == "in place":
+            tokens += 0
+        if self.fault == "few rows":
+            tokens = tokens[:16]
         positions = self.positions[: tokens.shape[1]]
         if self.fault == "keeps":
             positions = self.kept = getattr(self, "kept", positions.detach())

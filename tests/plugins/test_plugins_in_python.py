@@ -195,6 +195,11 @@ def test_the_file_that_defines_a_task_is_part_of_its_runs_keys(tmp_path: Path) -
         ("return 1 / self.n_values", "return 2.0", r"guess_probability\(\): above 0 and at most 1, got 2\.0"),
         ("return 1 / self.n_values", "return float('nan')", r"guess_probability\(\): above 0 and at most 1, got nan"),
         ("return 1 / self.n_values", "return 1 / 0", r"guess_probability\(\) failed \(ZeroDivisionError"),
+        (
+            "return 1 / self.n_values",
+            "return None",
+            "a probability, or it needs its own lucky and bits_per",
+        ),
     ],
 )
 def test_a_faulty_task_is_refused_before_anything_is_trained(of: str, instead: str, said: str, tmp_path: Path) -> None:

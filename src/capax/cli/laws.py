@@ -120,7 +120,8 @@ def fit(
     if law == suggested.get("law"):
         target = target or suggested.get("target")
         axes = axes or ",".join(suggested["axes"])
-    usual = "memorized_above_chance" if "memorized_above_chance" in rows.columns else "memorized"
+    above = rows.get_column("memorized_above_chance", default=None)
+    usual = "memorized" if above is None or above.is_null().all() else "memorized_above_chance"
     usual = ITEMS if _at_convergence(rows) else usual
     targets = {name: kind().target for name, kind in LAWS.items()}
     targets = {name: target or (usual if own == Law.usual_target else own) for name, own in targets.items()}

@@ -39,7 +39,7 @@ def _show(found: Verified) -> None:
     screen, sizes = output.console(), found.sizes
     heads = f"{counted(sizes['n_heads'], 'head')} of {sizes['d_head']}, width {sizes['d_model']}"
     data = (
-        f"{sizes['n_items']} items, {sizes['n_edges']} edges"
+        f"{sizes['n_items']} items, {counted(sizes['n_edges'], 'edge')}"
         if found.task == "relations"
         else f"{sizes['library_size']} examples, contexts of {sizes['context_size']} tokens"
     )

@@ -14,7 +14,7 @@ from capax.figures.chart import Chart
 from capax.figures.drawing import check_writable, draw, drawn
 from capax.figures.logarithms import check, logarithmic
 from capax.figures.looks import Paper
-from capax.figures.registry import SCATTER, figures, named
+from capax.figures.registry import OF_A_LAW, SCATTER, figures, named
 from capax.figures.runs import Given, of, the_law
 from capax.figures.scatter import Asked, chosen, rows_of, rows_of_table, scatter
 from capax.laws.law import Law
@@ -148,6 +148,8 @@ def _asked(name: str, columns: dict[str, str | None], law: Law | Path | str | No
     given = {field: column for field, column in columns.items() if column is not None}
     if name != SCATTER:
         named(name)
+        if law is not None and name not in OF_A_LAW:
+            raise ReportError(f"law: not drawn in figure {name}; those that draw one are {', '.join(OF_A_LAW)}")
         if given:
             raise ReportError(f"{next(iter(given))}: of figure {SCATTER} alone, {name} has its own columns")
         return None

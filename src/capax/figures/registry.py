@@ -49,6 +49,9 @@ Figure = Lines | Drawn
 SCATTER = "scatter"
 """The figure whose columns are chosen (`capax.figures.scatter`); the others are of chosen columns."""
 
+OF_A_LAW = ("width", "measured-predicted", "slopes", "held-out-heads", "parameters", "key-dimension")
+"""The figures that draw a law."""
+
 
 FIGURES: dict[str, Figure] = {
     "capacity": Drawn(

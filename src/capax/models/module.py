@@ -107,12 +107,15 @@ class Modules(Ensemble[TorchModel]):
             training: whether the modules are in train mode (dropout on).
 
         Raises:
-            ModuleError: when the module fails.
+            ModuleError: when the module fails, or gives scores of more or fewer examples.
         """
         if self.template.training != training:
             self.template.train(training)
         with reported(self.spec.name):
-            return self._together(inputs) if self.together else self._one_by_one(inputs, training)
+            given = self._together(inputs) if self.together else self._one_by_one(inputs, training)
+        if given.shape[:2] != (rows := inputs[0].shape[:2]):
+            raise ModuleError(f"module: {self.spec.name} gives scores of {given.shape[1]} examples, of {rows[1]} asked")
+        return given
 
     def _together(self, inputs: tuple[Tensor, ...]) -> Tensor:
         def one(parameters: dict[str, Tensor], *rows: Tensor) -> Tensor:

@@ -83,8 +83,11 @@ def _traits(spec: TorchModel, given: tuple[tuple[str, int], ...], dtype: torch.d
         _check_tensors(module, made(0), name)
         one_start, in_common = between_seeds(dict(module.named_parameters()), dict(made(1).named_parameters()))
         before = {n: tensor.clone() for n, tensor in tensors_of(module).items()}
+        written = [one._version for one in two]
         random = _draws(module.train(), two)
         scores = module(*two)
+        if written != [one._version for one in two]:
+            raise ModuleError(f"module: {name} writes into what it is asked (an operation in place?)")
         positions = trial.positions(scores, two)
         if not scores.requires_grad:
             raise ModuleError(f"module: {name} gives scores that have no gradient")
@@ -233,10 +236,10 @@ def _check_tensors(module: nn.Module, again: nn.Module, name: str) -> None:
         raise ModuleError(f"module: {name} has no parameter to train")
     others = tensors_of(again)
     for key, tensor in tensors_of(module).items():
-        if key not in others or not torch.equal(tensor, others[key]):
-            raise ModuleError(f"module: {name} draws {key!r} from something else than torch's random numbers")
         if not torch.isfinite(tensor).all() and key in dict(module.named_parameters()):
             raise ModuleError(f"module: {name} has numbers in {key!r} that are not finite")
+        if key not in others or not torch.equal(tensor, others[key]):
+            raise ModuleError(f"module: {name} draws {key!r} from something else than torch's random numbers")
 
 
 def _draws(module: nn.Module, inputs: tuple[Tensor, ...]) -> bool:
@@ -330,7 +333,8 @@ def _why_apart(spec: TorchModel, inputs: tuple[Tensor, ...], made: Callable[[int
         return [scores.detach(), *(grad for grad in grads if grad is not None)]
 
     for training in (True, False):
-        apart = asked(slice(None), together=False, training=training)
+        with reported(spec.name):
+            apart = asked(slice(None), together=False, training=training)
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("error", message=".*performance drop.*")  # torch.vmap would loop, too

@@ -73,6 +73,10 @@ class Question:
         usual = self.model.size_axes()
         self.axes = (*(name for name in dict.fromkeys(further) if name not in usual), *usual)
         for name, value in given.items():
+            if name not in of_task and self._is_word(name):
+                raise LawError(
+                    f"{name}: the law's data do not say theirs, so it cannot be asked for, got {shown(value)}"
+                )
             if name not in of_task and name not in self.axes:
                 allowed = ", ".join({**of_task, **of_model, **dict.fromkeys(self.axes)})
                 raise LawError(f"{name}: no such size; allowed are {allowed}; got {shown(value)}")
@@ -119,9 +123,12 @@ class Question:
     def _is_kind(self, name: str, given: Any) -> bool:
         """Whether a word was given for a field of the task or the model of which the law's data were of some kinds."""
         known = {**self.law.domain_.protocol, **self.law.domain_.kinds}
+        return self._is_word(name) and name in known and isinstance(given, str)
+
+    def _is_word(self, name: str) -> bool:
+        """Whether a field of the task or the model is one of some words."""
         fields = {**self.kind.model_fields, **self.model.model_fields}
-        words = name in fields and get_origin(fields[name].annotation) is Literal
-        return words and name in known and isinstance(given, str)
+        return name in fields and get_origin(fields[name].annotation) is Literal
 
     def _kind(self, name: str, given: Any) -> str:
         """What is asked about of a field that is no size: what was given, what all data had, or the default.

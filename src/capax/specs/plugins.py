@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from capax.errors import OF_A_PLUGIN, SpecError, shown
@@ -119,9 +121,30 @@ def load_file(path: Path | str) -> None:
     try:
         with _reported(f"plugin: {path}"):
             found.loader.exec_module(module)
+            _refuse_unregistered(module)
     except SpecError:
         del sys.modules[name], _FILES[name]
         raise
+
+
+def _refuse_unregistered(module: ModuleType) -> None:
+    """Refuse a task or a model of a user's file that no tag finds, though it says one, or though none other has one.
+
+    Raises:
+        SpecError: that says how to register it; of a task whose learner is no model.
+    """
+    from capax.specs.model import Model
+    from capax.specs.spec import Tagged
+    from capax.specs.task import Task
+
+    own = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Tagged)]
+    own = [kind for kind in own if kind.__module__ == module.__name__]
+    bases = {base for kind in own for base in kind.__mro__[1:]}
+    for kind in own:
+        if kind.tag_field in inspect.get_annotations(kind) or kind not in bases:
+            kind.refuse_unregistered()
+        if issubclass(kind, Task) and not (isinstance(kind.learner, type) and issubclass(kind.learner, Model)):
+            raise SpecError(f"{kind.__name__}: learner: should be a model's class, got {shown(kind.learner)}")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from capax.specs.plugins import resolve
 from capax.specs.protocols import Protocol
 from capax.specs.spec import LARGEST_LIBRARY, filled_in, must_be_given
 from capax.specs.task import Task
-from capax.text import Over
+from capax.text import Over, counted
 
 GRAPHS = ("permutation", "random", "regular", "power_law", "tree")
 EMBEDDINGS = ("gaussian", "onehot", "low_coherence")
@@ -156,7 +156,7 @@ class Relations(Task):
 
     def words(self) -> str:
         """The task in a few words."""
-        return f"{self.items}, {self.library_size} edges"
+        return f"{self.items}, {counted(self.library_size, 'edge')}"
 
     def described(self, over: Over, number: str) -> str:
         """What is to be remembered and when it counts as recalled, in a sentence."""

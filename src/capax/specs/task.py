@@ -211,6 +211,8 @@ class Task(Tagged):
             return
         of = f"task {self.tag()!r}:"
         sizes = self._told("sizes")
+        if not hasattr(self, "library_size"):
+            raise SpecError(f"{of} needs a field library_size: how many items are to be remembered")
         whole("library_size", self.library_size)
         lacks = {"vocab_size", "context"} - set(sizes if isinstance(sizes, Mapping) else ())
         drawn = type(self).tokens is not Task.tokens
@@ -221,6 +223,10 @@ class Task(Tagged):
         guess = self._told("guess_probability")
         if guess is not None:
             positive(f"{of} guess_probability()", guess, 1.0)
+        elif own := [name for name in ("lucky", "bits_per_item") if getattr(type(self), name) is getattr(Task, name)]:
+            raise SpecError(
+                f"{of} guess_probability() should give a probability, or it needs its own {' and '.join(own)}"
+            )
         if drawn:
             import numpy as np
 

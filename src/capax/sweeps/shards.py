@@ -8,6 +8,7 @@ from capax.errors import SpecError, shown
 from capax.specs import Run
 from capax.specs.spec import whole
 from capax.sweeps.under_way import together
+from capax.text import counted
 
 Shard = tuple[int, int]
 """Which shard, from 1 on, of how many."""
@@ -54,7 +55,7 @@ def share(runs: tuple[Run, ...], shard: Shard) -> tuple[Run, ...]:
     packs = list(together(runs))
     if count > len(packs):
         raise SpecError(
-            f"shard: at most {len(packs)} shards, since the {len(runs)} runs train in {len(packs)} packs, "
+            f"shard: at most {len(packs)}, since {counted(len(runs), 'run')} train in {counted(len(packs), 'pack')}, "
             f"got '{number}/{count}'"
         )
     ordered = sorted(range(len(packs)), key=lambda place: (-_operations(packs[place]), packs[place][0].key()))

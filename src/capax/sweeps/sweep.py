@@ -100,7 +100,7 @@ def sweep(
                 # what is under way ends as by Ctrl-C, and keeps its checkpoints
                 run = next(ended, None) if failed is None else ended.throw(failed)
             if under_way.dead and under_way.dead == len(asked.runs):
-                raise SweepFailed(f"all {under_way.dead} runs failed: their processes died: killed, or out of memory?")
+                raise SweepFailed("every run failed, as its process died: killed, or out of memory?")
 
     return found()
 

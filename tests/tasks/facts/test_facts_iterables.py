@@ -74,13 +74,22 @@ def test_a_weight_beyond_all_floats_is_refused() -> None:
 
 
 def test_a_graph_without_relations_has_one_that_is_not_named() -> None:
-    assert list(facts_of(nx.path_graph(3))) == [Fact("0", "", "1"), Fact("1", "", "2")]
-    weighted = nx.Graph([("a", "b", {"weight": 2.5})])
+    assert list(facts_of(nx.path_graph(3, nx.DiGraph))) == [Fact("0", "", "1"), Fact("1", "", "2")]
+    weighted = nx.DiGraph([("a", "b", {"weight": 2.5})])
     assert list(facts_of(weighted)) == [Fact("a", "", "b", 2.5)]
-    assert list(facts_of(nx.MultiGraph([("a", "b"), ("a", "b")]))) == [Fact("a", "", "b")] * 2
+    assert list(facts_of(nx.MultiDiGraph([("a", "b"), ("a", "b")]))) == [Fact("a", "", "b")] * 2
 
 
-@pytest.mark.parametrize("source", [[], pd.DataFrame({"key": [], "answer": []}), nx.Graph()])
+def test_a_graph_without_directions_does_not_say_which_node_is_the_key() -> None:
+    """Networkx gives this edge as (b, a), as b was there first."""
+    graph = nx.Graph()
+    graph.add_node("b")
+    graph.add_edge("a", "b")
+    with pytest.raises(FactsError, match="facts: the graph is undirected"):
+        list(facts_of(graph))
+
+
+@pytest.mark.parametrize("source", [[], pd.DataFrame({"key": [], "answer": []}), nx.DiGraph()])
 def test_a_source_without_facts_has_none(source: Any) -> None:
     """The caller says so: a file's name would be told."""
     assert list(facts_of(source)) == []
@@ -108,7 +117,7 @@ def test_a_source_without_facts_has_none(source: Any) -> None:
         ([("a", b"b")], {}, "row 0: the answer should be a string or a number, got b'b'"),
         ([("a", "b")], {"key": "k"}, "tuples have no columns to name"),
         (nx.Graph([("a", "b")]), {"key": "k"}, "a graph has no columns to name"),
-        (nx.Graph([("a", "b", {"relation": "r"}), ("b", "c", {})]), {}, "the graph, edge 1: the relation is missing"),
+        (nx.DiGraph([("a", "b", {"relation": "r"}), ("b", "c", {})]), {}, "the graph, edge 1: the relation is missing"),
         (pd.DataFrame({"key": ["a", "b"], "answer": ["b", np.nan]}), {}, "the frame, row 1: the answer is missing"),
         (pd.DataFrame({"key": ["a"], "answer": pd.array([None], "Int64")}), {}, "row 0: the answer is missing"),
         (pl.DataFrame({"key": ["a"], "answer": [None]}), {}, "the frame, row 0: the answer is missing"),

@@ -27,8 +27,8 @@ def facts_of(
 
     A frame (pandas, polars and others that narwhals knows) and dictionaries have columns, which are found as those of
     files are (`columns.find`). Tuples or lists are (key, answer) or (subject, relation, object). Each edge of a
-    networkx graph is a fact from its first node to its second, once, also in a graph without directions; its attribute
-    "relation" names the relation, or the key of a multigraph where that is a string, and "weight" its weight.
+    networkx graph with directions is a fact from its first node to its second; its attribute "relation" names the
+    relation, or the key of a multigraph where that is a string, and "weight" its weight.
 
     Args:
         source: where the facts are; cells are strings or numbers.
@@ -94,7 +94,12 @@ def _dictionaries(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Mappin
 
 
 def _of_edges(graph: Any) -> Iterator[Fact]:
-    """An edge without a relation is refused in a graph with relations, as an empty cell of a column is."""
+    """An edge without a relation is refused in a graph with relations, as an empty cell of a column is.
+
+    So is a graph without directions: it does not keep which node of an edge was named first.
+    """
+    if not graph.is_directed():
+        raise FactsError("facts: the graph is undirected: no edge says which node is the key, as those of a DiGraph do")
     relational = any(relation is not None for _, (_, relation, _, _) in _edges(graph))
     columns = Columns(0, 1 if relational else None, 2, 3)
     yield from facts(_edges(graph), columns, "the graph", "edge")
