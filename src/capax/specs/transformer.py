@@ -211,7 +211,7 @@ class Transformer(Model):
         """The model in a few words."""
         said = f"{counted(self.n_layers, 'layer')}, {heads(self)}, width {self.d_model}"
         name = () if self.model == "transformer" else (self.model,)
-        return ", ".join((*name, said, *self._own()))
+        return ", ".join((*name, said, *self._own(), *self._blocks()))
 
     def _own(self) -> list[str]:
         """Fields of a variant, in words."""
@@ -234,6 +234,19 @@ class Transformer(Model):
             *(words for words, chosen in options.items() if chosen),
             *(f"{name} {getattr(self, name)}" for name in names),
         ]
+
+    def _blocks(self) -> list[str]:
+        """What its blocks lack, and tables that are not frozen, in words."""
+        options = {
+            "no FFN": self.ffn == "none",
+            "FFN the identity": self.ffn == "identity",
+            f"FFN {self.activation}": self.ffn == "mlp" and self.activation != "gelu",
+            "no norms": not self.norms,
+            "no skips": not self.skips,
+            "embeddings trained": self.embeddings == "trained",
+            f"read-out {self.readout}": self.readout != "frozen",
+        }
+        return [words for words, chosen in options.items() if chosen]
 
     def described(self, over: Over, protocols: Sequence[Protocol]) -> str:
         """The model in a sentence."""
