@@ -201,10 +201,10 @@ def test_an_item_without_a_vector_is_named(capsys: pytest.CaptureFixture[str], t
     [
         ((), "d_head: is required, got None"),
         (("--d-head", "4", "--protocol", "budget"), "d_head: is what protocol 'budget' searches for, got 4"),
-        (("--d-head", "4", "--n-heads", "1,2"), "n_heads: should be a valid integer"),
+        (("--d-head", "4", "--n-heads", "1,2"), "n_heads: should be an integer"),
         (("--d-head", "4", "--n-heads", "0"), "n_heads: should be at least 1, got 0"),
         (("--d-head", "4", "--head-counts", "1"), "head_counts: not a field of protocol 'mac'"),
-        (("--protocol", "budget", "--head-counts", "1,two"), "head_counts.1: should be a valid integer"),
+        (("--protocol", "budget", "--head-counts", "1,two"), "head_counts.1: should be an integer"),
         (("--protocol", "budget", "--head-counts", "0"), "head_counts.0: should be at least 1, got '0'"),
         (("--protocol", "budget", "--n-heads", "2"), "n_heads: protocol 'budget' has head_counts"),
         (("--d-head", "4", "--protocol", "mls"), "protocol: one of mac, shatter, budget, got 'mls'"),

@@ -71,6 +71,10 @@ def _one_line(error: ValidationError, allowed: list[str]) -> str:
             return f"{field}: is required"
         case "value_error":
             return str(first["ctx"]["error"]) if "ctx" in first else first["msg"]
+        case "int_from_float" | "int_parsing" | "int_type":
+            return f"{field}: should be an integer, got {given}"
+        case "float_parsing" | "float_type":
+            return f"{field}: should be a number, got {given}"
         case _:
             said = first["msg"].removeprefix("Input ")
             said = said.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")

@@ -93,7 +93,7 @@ class Failure:
         key: that of the run.
         failed: when it failed last.
         error: why, the last time.
-        attempts: how often it failed.
+        attempts: how many sweeps or calls it failed in, each with its retries.
         spec: the run (`capax.specs.Run`) as JSON.
     """
 
