@@ -128,23 +128,17 @@ def load_file(path: Path | str) -> None:
 
 
 def _refuse_unregistered(module: ModuleType) -> None:
-    """Refuse a task or a model of a user's file that no tag finds, though it says one, or though none other has one.
+    """Refuse a task or a model of a user's file that no tag finds, though it says one, or is no base of others.
 
     Raises:
-        SpecError: that says how to register it; of a task whose learner is no model.
+        SpecError: that says how to register it.
     """
-    from capax.specs.model import Model
-    from capax.specs.spec import Tagged
-    from capax.specs.task import Task
-
-    own = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Tagged)]
+    own = [kind for kind in vars(module).values() if isinstance(kind, type) and hasattr(kind, "refuse_unregistered")]
     own = [kind for kind in own if kind.__module__ == module.__name__]
     bases = {base for kind in own for base in kind.__mro__[1:]}
     for kind in own:
         if kind.tag_field in inspect.get_annotations(kind) or kind not in bases:
             kind.refuse_unregistered()
-        if issubclass(kind, Task) and not (isinstance(kind.learner, type) and issubclass(kind.learner, Model)):
-            raise SpecError(f"{kind.__name__}: learner: should be a model's class, got {shown(kind.learner)}")
 
 
 @contextmanager

@@ -77,6 +77,13 @@ class Task(Tagged):
             """Items to remember."""
 
     @classmethod
+    def refuse_unregistered(cls) -> None:
+        """Refuse a class without a tag, with that of another, or whose learner is no model."""
+        super().refuse_unregistered()
+        if not (isinstance(cls.learner, type) and issubclass(cls.learner, Model)):
+            raise SpecError(f"{cls.__name__}: learner: should be a model's class, got {shown(cls.learner)}")
+
+    @classmethod
     def of_size(cls, size: int, **fields: Any) -> Self:
         """A task of so many items."""
         return cls(**{**fields, "library_size": size})
