@@ -133,8 +133,8 @@ def _refuse_unregistered(module: ModuleType) -> None:
     Raises:
         SpecError: that says how to register it.
     """
-    own = [kind for kind in vars(module).values() if isinstance(kind, type) and hasattr(kind, "refuse_unregistered")]
-    own = [kind for kind in own if kind.__module__ == module.__name__]
+    classes = (kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__)
+    own: list[Any] = [kind for kind in classes if hasattr(kind, "refuse_unregistered")]
     bases = {base for kind in own for base in kind.__mro__[1:]}
     for kind in own:
         if kind.tag_field in inspect.get_annotations(kind) or kind not in bases:
