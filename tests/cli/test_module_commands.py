@@ -46,6 +46,20 @@ def test_a_module_is_measured_listed_and_recalled(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_what_a_module_prints_is_no_part_of_the_json(workers: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither in this process nor in one that trains; without --json it is where the module printed it."""
+    body = "    print('HELLO')\n    return Memory(vocab_size, context_size, d_model=8)\n"
+    make = f"def make(vocab_size, context_size):\n{body}"
+    Path("talks.py").write_text(f"{Path('mymodel.py').read_text()}\n\n{make}")
+    measure = ["measure", "sequences", "--module", "talks:make", *SMALL[:-1], workers, "--fresh"]
+    done = subprocess.run([sys.executable, "-m", "capax", *measure, "--json"], capture_output=True, text=True)
+    assert Measurement.from_json(done.stdout).library_size == 10
+    assert "HELLO" in done.stderr
+    assert "HELLO" in run(capfd, *measure)
+
+
+@pytest.mark.slow
 def test_a_model_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     task = ["--library-size", "20", "--seq-len", "5"]
     found = ModelReport.model_validate_json(

@@ -100,14 +100,20 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     that failed.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    as_json = "--json" in arguments
+    with streams.for_json(as_json and not {"--help", "-h", "--version"}.intersection(arguments)):
+        _run(arguments, as_json)
+
+
+def _run(arguments: list[str], as_json: bool) -> NoReturn:
     debug = "--debug" in arguments
     try:
-        streams.prepare(as_json="--json" in arguments)
+        streams.prepare(as_json)
         given = _load_plugins([argument for argument in arguments if argument != "--debug"])
         with ending_as_ctrl_c(), streams.warnings_of_figures():
             app = command_line(listed=given[:1] in ([], ["--help"], ["-h"]))
             app(given, exit_on_error=False, print_error=False, result_action="return_value")
-        sys.stdout.flush()
+        streams.stdout().flush()
     except (UnknownCommandError, UnusedCliTokensError) as error:  # its own words would import every command
         names = ", ".join(name for name in error.app or () if not name.startswith("-"))
         plugin = f", {OF_A_PLUGIN}" if error.app is not None and error.app.name[0] in OF_TASKS else ""
@@ -122,7 +128,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except CapaxError as error:
         if isinstance(error, StoreWriteError) and error.unsaved is not None:
             with suppress(OSError):
-                print(error.unsaved.to_json())
+                print(error.unsaved.to_json(), file=streams.stdout())
         _fail(error, error.exit_code, debug)
     except KeyboardInterrupt as error:
         line = "; ".join(["interrupted", *getattr(error, "__notes__", ())])

@@ -38,7 +38,7 @@ def emit(
         files: what else was written, such as a `figure`.
     """
     if as_json:
-        print(found.model_dump_json())
+        print(found.model_dump_json(), file=streams.stdout())
     elif not quiet:
         show(found)
         for name, path in files.items():

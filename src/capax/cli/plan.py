@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import App, Parameter
 
-from capax.cli import output, progress
+from capax.cli import output, progress, streams
 from capax.cli.families import show_bits, show_verified
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
@@ -159,7 +159,7 @@ def _plan(
             _show_plan(frontier, kind.unit)
     checked = _verified(asked, frontier, how) if how else None
     if as_json:
-        print(frontier.model_copy(update={"verification": checked}).model_dump_json())
+        print(frontier.model_copy(update={"verification": checked}).model_dump_json(), file=streams.stdout())
     elif checked is not None:
         _show_verification(checked)
     if not frontier.architectures:

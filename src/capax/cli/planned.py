@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from capax import machine
-from capax.cli import progress
+from capax.cli import progress, streams
 from capax.errors import LawError
 from capax.results import Result
 from capax.specs.spec import whole
@@ -60,4 +60,4 @@ def emit(
         if not as_json:
             show_verified(found)
     if as_json:
-        print(found.model_dump_json())
+        print(found.model_dump_json(), file=streams.stdout())

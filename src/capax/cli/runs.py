@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from capax.cli import measurement, output
+from capax.cli import measurement, output, streams
 from capax.cli.flags import Flag, Json
 from capax.errors import CapaxError, printable
 from capax.specs.labels import checked_tags
@@ -71,7 +71,7 @@ def listed(
         if failed:
             failures = opened.failures()
             if as_json:
-                print(json.dumps([asdict(failure) for failure in failures]))
+                print(json.dumps([asdict(failure) for failure in failures]), file=streams.stdout())
             else:
                 output.show_failures(failures)
             return
@@ -79,9 +79,9 @@ def listed(
         if as_json:
             before = "["
             for run in opened.each(keys):
-                print(before, _ascii(run.to_json()), sep="", end="")
+                print(before, _ascii(run.to_json()), sep="", end="", file=streams.stdout())
                 before = ", "
-            print("[]" if before == "[" else "]")
+            print("[]" if before == "[" else "]", file=streams.stdout())
             return
         runs = [run for run in opened.summaries() if keys is None or run.key in keys]
         if runs:

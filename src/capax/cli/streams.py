@@ -54,6 +54,9 @@ PLAIN = {
 }
 """What stands for signs where a terminal has no more than ASCII or Latin-1."""
 
+_stdout: TextIO | None = None
+"""The process's own, while another stands in for it."""
+
 
 def prepare(as_json: bool) -> None:
     """Let everything be printed in whatever encoding the terminal has, and at whatever width it says it has.
@@ -61,26 +64,48 @@ def prepare(as_json: bool) -> None:
     Raises:
         OutputError: when there is no stdout.
     """
-    if sys.stdout is None:
+    if stdout() is None:
         raise OutputError("cannot write to stdout: it is closed")
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (stdout(), sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="capax-json" if as_json and stream is sys.stdout else "capax-plain")
+            stream.reconfigure(errors="capax-json" if as_json and stream is stdout() else "capax-plain")
     for name in ("COLUMNS", "LINES"):
         size = os.environ.get(name, "1")
         if not (size.isascii() and size.isdecimal() and 1 <= int(size[:9]) <= LARGEST_SCREEN):
             del os.environ[name]  # rich would draw into no column, or fill a line of a thousand million
 
 
+@contextmanager
+def for_json(alone: bool) -> Iterator[None]:
+    """Keep stdout for the result: what else is printed meanwhile, as a user's module may, goes to stderr.
+
+    Args:
+        alone: whether to.
+    """
+    global _stdout
+    before = sys.stdout
+    if alone and None not in (sys.stdout, sys.stderr):
+        _stdout, sys.stdout = sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        _stdout, sys.stdout = None, before
+
+
+def stdout() -> TextIO:
+    """Where a result goes."""
+    return sys.stdout if _stdout is None else _stdout
+
+
 def settle() -> None:
     """Write what is left for stdout, or forget it: Python would try again at its end, and tell it in its own words."""
     try:
-        sys.stdout.flush()
+        stdout().flush()
     except AttributeError:  # there is none
         pass
     except OSError:
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stdout().fileno())
         os.close(nowhere)
 
 

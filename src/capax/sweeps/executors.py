@@ -12,6 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -318,6 +319,7 @@ def _start_worker(stopping: Any, started: Any, cores: Any, gpu: str | None) -> N
     for number in (signal.SIGINT, *interrupts.ENDINGS):  # a scheduler sends them to every process of a job
         signal.signal(number, signal.SIG_IGN)
     machine.end_with_parent()
+    sys.stdout = sys.stderr  # the driver's is for its result
     started.value = True
 
 
