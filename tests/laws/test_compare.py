@@ -170,3 +170,11 @@ def test_every_law_of_bits_is_fitted_to_bits() -> None:
     found = compare(rows, [capax.CapacityLaw(), capax.CapacityLaw(axes=[])])
     alone = compare(rows, [capax.CapacityLaw(axes=[])])
     assert found.scores[1].mape_left_out == alone.scores[0].mape_left_out
+
+
+def test_what_is_no_law_is_named() -> None:
+    for bad in ("power", capax.PowerLaw):
+        with pytest.raises(LawError, match=r"^laws: unfitted laws, such as capax.PowerLaw\(\), got "):
+            compare(study(), [bad])  # type: ignore[list-item]
+    with pytest.raises(LawError, match=r"^law: a fitted law, got 'power'$"):
+        capax.save_law("power", "law.json")  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
 from sklearn.base import clone
 
-from capax.errors import CapaxError, LawError, TableError
+from capax.errors import CapaxError, LawError, TableError, shown
 from capax.laws.capacity import Size
 from capax.laws.law import Law
 from capax.laws.rows import Rows, left_out
@@ -86,13 +86,17 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
         y: counts; the table's column `target` of each law when not given.
 
     Raises:
-        LawError: when the table has no named columns, or laws have targets of their own without one of `capacity_bits`.
+        LawError: when the table has no named columns, laws have targets of their own without one of `capacity_bits`, or
+            one is no law.
         TableError: when the table lacks those two columns, or has no rows.
     """
     table = frames.taken(table)
     if not tables.is_table(table):
         raise LawError("compare: a table with named columns is needed, since laws differ in theirs")
     laws = list(laws)
+    for law in laws:
+        if not isinstance(law, Law):
+            raise LawError(f"laws: unfitted laws, such as capax.PowerLaw(), got {shown(law)}")
     luck: tuple[str, ...] = ()
     named = set(table.columns) if isinstance(table, pl.DataFrame) else set()
     both = y is None and {HELD, ITEMS} <= named

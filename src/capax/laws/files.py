@@ -76,7 +76,13 @@ class LawFile(BaseModel):
 
 
 def to_json(law: Law) -> str:
-    """A fitted law as one JSON object; `from_json` gives back the same predictions bit for bit."""
+    """A fitted law as one JSON object; `from_json` gives back the same predictions bit for bit.
+
+    Raises:
+        LawError: for what is no law.
+    """
+    if not isinstance(law, Law):
+        raise LawError(f"law: a fitted law, got {shown(law)}")
     draws = law.bootstrap()
     rows, solution = law.measured, law.solution_
     return LawFile(
