@@ -11,11 +11,11 @@ from pathlib import Path
 from parts import filled, head
 
 from capax.figures.runs import read
+from capax.papers.evidence import field
 from capax.papers.recipe import Evidence, recipes
 from capax.results import Measurement
-from capax.specs import Sequences, Transformer
 from capax.sweeps.grid import read_study
-from capax.text import duration
+from capax.text import counted, duration
 
 PAGE = Path(__file__).with_name("reproduce.md")
 STORE = Path(__file__).parent / "reproduced" / "harma2024-night.db"
@@ -26,15 +26,12 @@ HEADS = (1, 2, 3, 4, 5)
 
 def shape(run: Measurement) -> tuple[int, int, int]:
     """Length, width and heads."""
-    task, model = run.spec.task, run.spec.model
-    assert isinstance(task, Sequences)
-    assert isinstance(model, Transformer)
-    return task.seq_len, model.d_model, model.n_heads
+    return field(run, "seq_len"), field(run, "d_model"), field(run, "n_heads")
 
 
 def counts(runs: list[Measurement]) -> list[str]:
     """What each network recalls, a row for each length and width."""
-    lines = head("tokens", "width", *("1 head", *(f"{heads} heads" for heads in HEADS[1:])))
+    lines = head("tokens", "width", *(counted(heads, "head") for heads in HEADS))
     for (tokens, width), some in groupby(runs, lambda run: shape(run)[:2]):
         found = {shape(run)[2]: str(run.memorized) for run in some}
         lines.append(f"| {tokens} | {width} | {' | '.join(found.get(heads, '–') for heads in HEADS)} |")
@@ -57,9 +54,11 @@ def page(text: str) -> str:
     """The page with what has been run."""
     runs, of = sorted(read([STORE]).runs, key=shape), len(read_study(STUDY).runs)
     took = duration(sum(run.seconds for run in runs))
+    processors = ", ".join(sorted({run.processor or "unknown" for run in runs}))
     part = [
-        f"{len(runs)} of {of} networks, {took} of a processor that other work shared. Sequences recalled of 16,000, of "
-        "which a guess gets 160 right:",
+        f"{len(runs)} of {of} networks, {took} of a processor that other work shared ({processors}). Sequences "
+        f"recalled of {runs[0].library_size:,}, of which guesses get {runs[0].chance_uniform:.0f} right; trainings end "
+        "on a plateau or with the library whole, so no count is a capacity:",
         "",
         *counts(runs),
     ]

@@ -145,8 +145,7 @@ class Part:
         hint, convert = _on_the_line(first.annotation)
         if _is_pairs(first):
             hint, convert = list[str] | None, _pairs
-        by_text: dict[tuple[str, str], list[str]] = {}
-        defaults: dict[str, Any] = {}  # by how they are written: some are lists
+        by_text: dict[tuple[str, str], tuple[Any, list[str]]] = {}  # and by how defaults are written: some are lists
         for tag, of in fields.items():
             default = (
                 self.usual[name]
@@ -155,19 +154,16 @@ class Part:
                 if of.is_required() or of.default_factory
                 else of.get_default()
             )
-            defaults[repr(default)] = default
-            by_text.setdefault((of.description or "", repr(default)), []).append(tag)
+            by_text.setdefault((of.description or "", repr(default)), (default, []))[1].append(tag)
         if len(by_text) == 1 and len(fields) == len(self.kinds):
-            ((text, written),) = by_text
-            default = defaults[written]
+            (((text, _), (default, _)),) = by_text.items()
             if len(fields) == 1 and first.is_required():  # such as a task's file: it needs no flag
                 made = _keyword(flag, hint, inspect.Parameter.empty, text, self.name, convert)
                 return made.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD)
             return _keyword(flag, hint, default, text, self.name, convert, _other_name(first))
         text = " ".join(
             f"{', '.join(tags)}: {text}{'' if default is None else f' [default: {_words(default)}]'}"
-            for (text, written), tags in by_text.items()
-            for default in [defaults[written]]
+            for (text, _), (default, tags) in by_text.items()
         )
         return _keyword(flag, hint if type(None) in get_args(hint) else hint | None, None, text, self.name, convert)
 

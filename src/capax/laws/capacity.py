@@ -285,7 +285,7 @@ class CapacityLaw(Product):
         return np.asarray(np.log(rows.library[rows.complete]) - design[rows.complete] @ self._usual)
 
     @property
-    def _n_fitted(self) -> float:
+    def _n_fitted(self) -> int:
         """As many as the rows tell: a term that is drawn towards none counts in part."""
         return len(self.rows_.counts) + 1 - self.solution_.dof
 

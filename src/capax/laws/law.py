@@ -348,7 +348,7 @@ class Law(Reader, ABC):
         return float(2 * free - 2 * log_likelihood), float(np.log(n) * free - 2 * log_likelihood)
 
     @property
-    def _n_fitted(self) -> float:
+    def _n_fitted(self) -> int:
         """Parameters that the measurements determine, the spread apart."""
         return len(self.solution_.free)
 

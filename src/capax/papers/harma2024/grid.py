@@ -20,7 +20,7 @@ from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import left_out
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.harma2024.runs import SATURATED, grouped, on_plateaus
+from capax.papers.harma2024.runs import SATURATED, full, grouped, on_plateaus
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.store import tables
@@ -32,11 +32,6 @@ STILL = 0.9
 FOLDS = 5
 # mean signed error within which a law is right of what it has not seen (ours)
 RIGHT = 0.1
-
-
-def full(run: Measurement) -> bool:
-    """Whether the library's size sets the count, which then is a lower bound of what the network holds."""
-    return run.memorized >= SATURATED * run.library_size
 
 
 def _held(run: Measurement) -> float:

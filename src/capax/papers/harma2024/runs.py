@@ -35,16 +35,19 @@ def counts(runs: Iterable[Measurement]) -> np.ndarray:
     return np.concatenate(each) if each else np.empty(0)
 
 
+def full(run: Measurement) -> bool:
+    """Whether the library's size sets the count, which then is a lower bound of what the network holds."""
+    return run.memorized >= SATURATED * run.library_size
+
+
 def not_full(runs: Iterable[Measurement]) -> None:
-    """That no training recalled as good as all of its library: such counts say only that a network holds more.
+    """That no library's size sets a count.
 
     Raises:
-        Unjudged: where one did.
+        Unjudged: where one does.
     """
-    full = [run for run in runs if max(run.memorized_per_restart) >= SATURATED * run.library_size]
-    if full:
-        one = full[0]
-        count = f"{max(one.memorized_per_restart)} of {one.library_size}"
+    for run in filter(full, runs):
+        count = f"{run.memorized} of {run.library_size}"
         raise Unjudged(f"a library was as good as full ({count}): its size is then what is compared")
 
 

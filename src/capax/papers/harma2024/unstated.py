@@ -10,6 +10,7 @@ import numpy as np
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.harma2024 import grid, judges
+from capax.papers.harma2024.runs import full
 from capax.papers.recipe import Claim, Evidence, Judge, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import Measurement
 from capax.specs import Mac, Mls, Shatter
@@ -125,7 +126,7 @@ def positions_alike(of: Evidence) -> Verdict:
             continue
         spec = run.spec
         other = runs.get(spec.replace(model=spec.model.replace(positions="trained")).key())
-        if other is not None and all(one.above_chance and not grid.full(one) for one in (run, other)):
+        if other is not None and all(one.above_chance and not full(one) for one in (run, other)):
             ratios.append(np.log(run.memorized_above_chance / other.memorized_above_chance))
     if len(ratios) < 2:
         raise Unjudged("fewer than 2 pairs of counts above chance that no library sets")
