@@ -174,6 +174,22 @@ def test_the_density_of_what_is_left_out_is_that_of_a_line() -> None:
     assert fit.log_density(design[15:], y[15:]) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
+def test_intervals_hold_where_some_rows_count_for_many() -> None:
+    """With 20 rows that count for as much as one other; by all degrees of freedom .91 lie within."""
+    rng = np.random.default_rng(0)
+    counts, held = np.repeat([22 / 60, 22 / 3, 22 / 3], [20, 1, 1]), []
+    for _ in range(2000):
+        design = np.column_stack([np.ones(23), rng.standard_normal((23, 2))])
+        y = design @ [1.0, 0.5, -0.5] + 0.1 * rng.standard_normal(23)
+        fit = Regression.of(design[:22], y[:22], np.array([np.inf, 1.0, 1.0]), counts)
+        half = (
+            stats.t.ppf(0.975, fit.sure) * fit.spread * np.sqrt(1 + (design[22:] @ fit.root) @ fit.root.T @ design[22])
+        )
+        held.append(abs(y[22] - design[22] @ fit.beta) < half[0])
+    assert 0.94 <= np.mean(held) <= 0.98
+
+
 @pytest.mark.very_slow
 def test_intervals_hold_ten_times_beyond_the_data() -> None:
     """For laws with one of the exponents that there may be."""

@@ -25,12 +25,19 @@ class Regression:
         spread: of the residuals.
         dof: degrees of freedom: the rows, less the coefficients that these tell, each by the share that is not the
             prior's.
+        counts: how much each row counts for the spread, 1 on the mean, `(rows,)`, or 1 for all.
     """
 
     beta: Vector
     root: np.ndarray
     spread: float
     dof: float
+    counts: Vector | float = 1.0
+
+    @property
+    def sure(self) -> float:
+        """Degrees of freedom of the spread: fewer where some rows count for more than others (Satterthwaite 1946)."""
+        return self.dof / float(np.mean(np.square(self.counts)))
 
     @classmethod
     def of(cls, design: np.ndarray, y: Vector, prior: Vector, counts: Vector | float = 1.0) -> Regression:
@@ -57,16 +64,16 @@ class Regression:
             last, spread = spread, float(np.sqrt(squares / dof))
             if abs(spread - last) <= SETTLED * last:
                 break
-        return cls(beta, root, spread, dof)
+        return cls(beta, root, spread, dof, counts)
 
     def log_density(self, design: np.ndarray, y: Vector) -> Vector:
         """Of new measurements: Student's t about the line; `scipy.stats` says the same ten times slower."""
-        dof, scale = self.dof, self.spread * np.sqrt(1 + ((design @ self.root) ** 2).sum(1))
+        dof, scale = self.sure, self.spread * np.sqrt(1 + ((design @ self.root) ** 2).sum(1))
         x = (y - design @ self.beta) / scale
         top = np.log(scipy.special.poch(0.5 * dof, 0.5)) - 0.5 * (np.log(dof) + np.log(np.pi))
         return np.asarray(top - (dof + 1) / 2 * np.log1p(x * x / dof) - np.log(scale))
 
     def drawn(self, generator: np.random.Generator) -> tuple[Vector, float]:
         """Coefficients and a spread that the rows do not contradict."""
-        spread = self.spread * float(np.sqrt(self.dof / generator.chisquare(self.dof)))
+        spread = self.spread * float(np.sqrt(self.sure / generator.chisquare(self.sure)))
         return self.beta + spread * self.root @ generator.standard_normal(len(self.beta)), spread
