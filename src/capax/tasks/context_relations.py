@@ -120,8 +120,9 @@ class ContextLibrary(Library[Any]):
 
     def _signs(self, chosen: Int[Tensor, "e b n"]) -> Float[Tensor, "e b n n"]:
         """The signs of the pairs of some contexts of the first members."""
-        member = torch.arange(len(chosen), device=chosen.device)[:, None, None, None]
-        return self.signs[member, chosen[..., :, None], chosen[..., None, :]]
+        pair = chosen[..., :, None] * self.signs.shape[-1] + chosen[..., None, :]
+        # One index for each number is several times as fast as three.
+        return self.signs[: len(chosen)].flatten(1).gather(1, pair.flatten(1)).view(pair.shape)
 
     def shared(self, model: ContextReader, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """The channel's matrices."""
