@@ -184,7 +184,9 @@ def test_intervals_hold_where_some_rows_count_for_many() -> None:
         y = design @ [1.0, 0.5, -0.5] + 0.1 * rng.standard_normal(23)
         fit = Regression.of(design[:22], y[:22], np.array([np.inf, 1.0, 1.0]), counts)
         half = (
-            stats.t.ppf(0.975, fit.sure) * fit.spread * np.sqrt(1 + (design[22:] @ fit.root) @ fit.root.T @ design[22])
+            stats.t.ppf(0.975, fit.spread_dof)
+            * fit.spread
+            * np.sqrt(1 + (design[22:] @ fit.root) @ fit.root.T @ design[22])
         )
         held.append(abs(y[22] - design[22] @ fit.beta) < half[0])
     assert 0.94 <= np.mean(held) <= 0.98

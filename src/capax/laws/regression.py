@@ -35,7 +35,7 @@ class Regression:
     counts: Vector | float = 1.0
 
     @property
-    def sure(self) -> float:
+    def spread_dof(self) -> float:
         """Degrees of freedom of the spread: fewer where some rows count for more than others (Satterthwaite 1946)."""
         return self.dof / float(np.mean(np.square(self.counts)))
 
@@ -68,12 +68,12 @@ class Regression:
 
     def log_density(self, design: np.ndarray, y: Vector) -> Vector:
         """Of new measurements: Student's t about the line; `scipy.stats` says the same ten times slower."""
-        dof, scale = self.sure, self.spread * np.sqrt(1 + ((design @ self.root) ** 2).sum(1))
+        dof, scale = self.spread_dof, self.spread * np.sqrt(1 + ((design @ self.root) ** 2).sum(1))
         x = (y - design @ self.beta) / scale
         top = np.log(scipy.special.poch(0.5 * dof, 0.5)) - 0.5 * (np.log(dof) + np.log(np.pi))
         return np.asarray(top - (dof + 1) / 2 * np.log1p(x * x / dof) - np.log(scale))
 
     def drawn(self, generator: np.random.Generator) -> tuple[Vector, float]:
         """Coefficients and a spread that the rows do not contradict."""
-        spread = self.spread * float(np.sqrt(self.sure / generator.chisquare(self.sure)))
+        spread = self.spread * float(np.sqrt(self.spread_dof / generator.chisquare(self.spread_dof)))
         return self.beta + spread * self.root @ generator.standard_normal(len(self.beta)), spread
