@@ -204,6 +204,8 @@ def test_searches_take_modules() -> None:
     [
         ("Bag", {"fault": "shape"}, ["(2, 4, 12)", "got (2, 4, 11)"]),
         ("Bag", {"fault": "tuple"}, ["a tensor", "got tuple"]),
+        ("Bag", {"fault": "tuple in eval"}, ["a tensor", "got tuple"]),
+        ("Bag", {"fault": "last in eval"}, ["got (2, 4, 12) in train mode, (2, 12) in eval mode"]),
         ("Bag", {"fault": "integers"}, ["floating-point", "int64"]),
         ("Bag", {"fault": "nan"}, ["not finite"]),
         ("Bag", {"fault": "weight nan"}, ["readout.weight", "not finite"]),

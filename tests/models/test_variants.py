@@ -198,6 +198,7 @@ def test_effective_parameters_are_what_the_chances_can_tell_of(
         ({"n_experts": 2, "ffn": "none"}, "n_experts"),
         ({"n_experts": 2, "top_k": 3}, "top_k"),
         ({"norm_place": "post", "norms": False}, "norm_place"),
+        ({"norm": "rms", "norms": False}, "norm"),
         ({"parallel": True, "ffn": "none"}, "parallel"),
         ({"parallel": True, "skips": False}, "parallel"),
         ({"parallel": True, "norm_place": "post"}, "parallel"),

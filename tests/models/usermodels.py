@@ -202,6 +202,10 @@ class Bag(nn.Module):
                 return scores[..., :-1]
             case "tuple":
                 return (scores,)
+            case "tuple in eval" if not self.training:
+                return scores, x
+            case "last in eval" if not self.training:
+                return scores[:, -1]
             case "integers":
                 return scores.argmax(-1, keepdim=True).expand(scores.shape)
             case "nan":

@@ -96,6 +96,10 @@ def _traits(spec: TorchModel, given: tuple[tuple[str, int], ...], dtype: torch.d
         with torch.no_grad():
             if _draws(module, two):
                 raise ModuleError(f"module: {name} draws random numbers in eval mode, so no recall can be counted")
+            counted = module(*two)
+            if trial.positions(counted, two) != positions:
+                shapes = f"{tuple(scores.shape)} in train mode, {tuple(counted.shape)} in eval mode"
+                raise ModuleError(f"module: {name} should give scores of the same positions, got {shapes}")
             _check_rows(module, trial, two, name)
             ahead = trial.looks_ahead(module, tolerance(scores)) if positions == "all" else None
             floats = _floats_per_row(module, trial.of_one())

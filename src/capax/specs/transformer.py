@@ -167,8 +167,9 @@ class Transformer(Model):
                 raise ValueError(f"{field}: {getattr(self, field)} only with softmax attention, got {self.attention}")
         if not self.values and self.d_value is not None:
             raise ValueError(f"d_value: not without values, got {self.d_value}")
-        if self.norm_place == "post" and not self.norms:
-            raise ValueError("norm_place: post only with norms, got norms off")
+        for name in ("norm", "norm_place"):
+            if not self.norms and (value := getattr(self, name)) != type(self).model_fields[name].default:
+                raise ValueError(f"{name}: {value} only with norms, got norms off")
         for what, missing in {
             "an FFN": self.ffn == "none",
             "skips": not self.skips,
