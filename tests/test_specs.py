@@ -250,7 +250,8 @@ def runs() -> st.SearchStrategy[Run]:
     def build(task: Any, model: Any, training: Any, protocol: Any, seed: int) -> Run:
         sizes = {"seq_len": 4, "vocab_size": 10, "library_size": 50}
         if not model.get("norms", True):
-            training.pop("gain_lr", None)  # which is refused
+            training.pop("gain_lr", None)  # which is refused, as are kinds of norms
+            model.pop("norm", None)
         return Run(
             task=Sequences(**{**sizes, **task}),
             model=Transformer(**model),

@@ -130,7 +130,7 @@ def transformers(draw: st.DrawFn) -> Transformer:
         gated=ffn == "mlp" and draw(st.booleans()),
         n_experts=experts,
         top_k=draw(st.integers(1, experts)),
-        norm=draw(st.sampled_from(["layer", "rms"])),
+        norm=draw(st.sampled_from(["layer", "rms"])) if norms else "layer",
         norm_place=place,
         activation=draw(st.sampled_from(["gelu", "relu", "silu", "softmax", "rrelu"])),
         embeddings=draw(st.sampled_from(["frozen", "trained"])),

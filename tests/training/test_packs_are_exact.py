@@ -29,7 +29,7 @@ TASKS = ("sequences", "associations", "relations")
 VARIANTS: list[dict[str, Any]] = [
     *(6 * [{}]),
     {"n_kv_heads": 1, "window": 2},
-    {"positions": "alibi", "norm": "rms"},
+    {"positions": "alibi", "norm": "rms", "norms": True},
     {"positions": "rotary", "d_head": 4, "n_heads": 4, "n_kv_heads": 2},
     {"positions": "none", "ffn": "mlp", "gated": True, "activation": "silu"},
     {"attention": "linear", "ffn": "mlp", "n_experts": 3, "top_k": 2},
