@@ -126,7 +126,8 @@ FFN_FIGURE = Lines(
         limited,
         same,
         "The identity adds norm(x) to the stream and has no weights that learn.",
-        f"{HARMA} compare the first two in Fig. 2, for two heads and two layers.",
+        f"{HARMA} compare a trained FFN with the identity in Fig. 2, for two heads and two layers; whether that is "
+        "x + norm(x) or no FFN is not known to us.",
     ),
     needs="mac, several ffn",
 )

@@ -127,7 +127,7 @@ def _mls_and_mac(of: Evidence) -> dict[int, tuple[float, float, ev.Estimate]]:
 
 
 def negative_binomial(of: Evidence) -> Verdict:
-    """Whether completed trials are a negative binomial, for every vocabulary and loss that the paper may have had."""
+    """Whether completed trials are a negative binomial, for every vocabulary and loss that we tried."""
     trials = {
         f"{field(run, 'vocab_size')} tokens, loss {field(run, 'loss')}": run
         for run in of.runs

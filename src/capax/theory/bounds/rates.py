@@ -13,7 +13,7 @@ ARITHMETIC = {"bf16": ("bfloat16",), "fp32": ("float32", "float64")}
 
 EVERY = differs("all parameters are trained", "all_trained")
 TIED = differs("GPT-2 with tied embeddings", lambda: False)
-LONG = differs("trained until nothing more is stored (10^6 steps)")
+LONG = differs("trained for 10^6 steps")
 TABLE_OF_RATES = "Morris et al. 2025 (arXiv 2505.24832), table of rates"
 TOKENS = "random tokens, entropy minus cross-entropy in bits; trained weights"
 
