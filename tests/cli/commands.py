@@ -46,5 +46,6 @@ def without_answer(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -
 
 def narrow(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     """What is printed is for a terminal of so many columns."""
-    console = partial(Console, highlight=False, markup=False, emoji=False, width=width)
+    plain = {"highlight": False, "markup": False, "emoji": False, "color_system": None}
+    console = partial(Console, **plain, force_terminal=True, width=width)
     monkeypatch.setattr(output, "console", lambda stderr=False: console(stderr=stderr))

@@ -92,6 +92,34 @@ def test_a_narrow_terminal_cuts_what_items_are_and_keeps_chance_and_protocol(
     assert all("  countries.t" in line and "…  " in line for line in lines[:2])
 
 
+def test_runs_that_look_alike_are_told_apart(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stored: list[Measurement]
+) -> None:
+    """By the fields in which they differ, and whole where no terminal cuts them; a terminal cuts them first."""
+    first = stored[0]
+    others = [
+        first.spec.replace(model=first.spec.model.replace(d_head=3, ffn="none"), seed=1),
+        first.spec.replace(training=first.spec.training.replace(lr=0.01), seed=7),
+    ]
+    with Store("capax.db") as store:
+        for spec in others:
+            store.add(capax.measure(spec.task, spec.model, spec.training, protocol=spec.protocol, seed=spec.seed))
+    head, *lines = run(capsys, "runs").splitlines()
+    assert head.endswith("  apart by")
+    said = {line.split()[0]: line[head.index("apart by") :].strip() for line in lines}
+    assert [said[key[:12]] for key in (first.key, stored[1].key, *(spec.key() for spec in others))] == [
+        "d_head 64, ffn mlp, lr 0.001, seed 0",
+        "-",
+        "d_head 3, ffn none, lr 0.001, seed 1",
+        "d_head 64, ffn mlp, lr 0.01, seed 7",
+    ]
+    narrow(monkeypatch, 80)
+    lines = run(capsys, "runs").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("d_head" in line and "…" in line for line in lines) == 3
+    assert "apart by" not in run(capsys, "runs", "--where", "n_heads=2")
+
+
 def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Store("capax.db").close()
     assert len(run(capsys, "runs").splitlines()) == 1

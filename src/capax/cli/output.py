@@ -93,8 +93,12 @@ def console(stderr: bool = False) -> Console:
     return console
 
 
-def show_runs(runs: list[Summary]) -> None:
-    """Print one line per run; a narrow terminal is shown fewer columns."""
+def show_runs(runs: list[Summary], apart: Mapping[str, str]) -> None:
+    """Print one line per run; a narrow terminal is shown fewer columns.
+
+    Args:
+        apart: by key, what tells apart runs whose other columns are the same.
+    """
     columns: dict[str, list[str]] = {
         "key": [run.key[:12] for run in runs],
         **({"name": [run.name or "-" for run in runs]} if any(run.name for run in runs) else {}),
@@ -110,12 +114,13 @@ def show_runs(runs: list[Summary]) -> None:
         "bits/par.": [f"{run.bits_per_parameter:.3g}" for run in runs],
         "seconds": [f"{run.seconds:.1f}" for run in runs],
         "stopped": [run.stop_reason for run in runs],
+        **({"apart by": [apart.get(run.key) or "-" for run in runs]} if any(apart.values()) else {}),
     }
     kept = show_lines(
         columns,
-        words=("key", "name", "tags", "protocol", "items", "stopped"),
-        spare=("seconds", "bits/par.", "layers", "stopped", "heads", "width"),
-        cut="items",
+        words=("key", "name", "tags", "protocol", "items", "stopped", "apart by"),
+        spare=("seconds", "bits/par.", "layers", "stopped", "heads", "width", "apart by"),
+        cut=("apart by", "items"),
     )
     tell_narrow(columns, kept)
 
@@ -155,7 +160,7 @@ def show_lines(
     *,
     words: Sequence[str] = (),
     spare: Sequence[str] = (),
-    cut: str | None = None,
+    cut: Sequence[str] = (),
 ) -> list[str]:
     """Print columns as wide as their longest text, so that none is cut: numbers to the right, `words` to the left.
 
@@ -174,21 +179,21 @@ def show_lines(
         return max(map(len, [*heads[name], *columns[name]]))
 
     def over() -> int:
-        return sum(width(name) + 2 for name in heads) - 2 - screen.width
+        return sum(width(name) + 2 for name in heads) - 2 - screen.width if screen.is_terminal else 0
 
     def too_wide() -> bool:
-        spared = 0 if cut is None else max(width(cut) - LEAST_CUT, 0)
-        return over() > spared
+        return over() > sum(max(width(name) - LEAST_CUT, 0) for name in cut if name in heads)
 
     if over() > 0:
         apart = {name: name.replace("/", "/ ").replace(" %", "\0%").split() for name in columns}  # 95 % is one word
         heads = {name: [word.replace("\0", " ") for word in words] for name, words in apart.items()}
     for name in spare:
-        if too_wide():
+        if name in heads and too_wide():
             del heads[name]
-    if cut is not None and over() > 0:
-        longest = max(width(cut) - over(), LEAST_CUT)
-        columns[cut] = [cell if len(cell) <= longest else f"{cell[: longest - 1]}…" for cell in columns[cut]]
+    for name in cut:
+        if name in heads and over() > 0:
+            longest = max(width(name) - over(), LEAST_CUT)
+            columns[name] = [cell if len(cell) <= longest else f"{cell[: longest - 1]}…" for cell in columns[name]]
     widths = {name: width(name) for name in heads}
 
     def line(cells: Iterable[str]) -> str:

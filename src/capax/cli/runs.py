@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
 from capax.cli import measurement, output, streams
 from capax.cli.flags import Flag, Json
 from capax.errors import CapaxError, printable
+from capax.specs import apart
 from capax.specs.labels import checked_tags
 from capax.store import DEFAULT, Store
 from capax.store.merge import merge as merge_stores
+from capax.store.schema import Summary
 from capax.text import counted
 
 Place = Annotated[Path, Parameter(help="SQLite file of finished runs.")]
@@ -85,11 +87,25 @@ def listed(
             return
         runs = [run for run in opened.summaries() if keys is None or run.key in keys]
         if runs:
-            output.show_runs(runs)
+            output.show_runs(runs, _told_apart(opened, runs))
         else:
             unfinished = len(opened.failures())
             print("no finished runs" + (f"; {unfinished} failed: capax runs --failed says why" if unfinished else ""))
     _show_sources(sources)
+
+
+def _told_apart(store: Store, runs: Sequence[Summary]) -> dict[str, str]:
+    """In words, by key, what tells apart runs whose other columns are the same."""
+    groups: dict[Any, list[str]] = {}
+    for run in runs:
+        shown = (run.task, run.protocol, run.items, run.n_layers, run.n_heads, run.d_model, run.library_size)
+        groups.setdefault(shown, []).append(run.key)
+    alike = [keys for keys in groups.values() if len(keys) > 1]
+    return {
+        key: apart.in_words(told)
+        for keys in alike
+        for key, told in zip(keys, apart.among(list(store.fields(keys))), strict=True)
+    }
 
 
 def _show_sources(sources: Mapping[str, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,13 @@ def apart(fields: Fields, others: Collection[Fields]) -> dict[str, Any]:
         name for name in fields if name not in KIND and any(other.get(name, _NOT) != fields[name] for other in others)
     ]
     return {name: fields[name] for name in told}
+
+
+def among(alike: Sequence[Fields]) -> list[dict[str, Any]]:
+    """Of each of some runs the fields, as JSON, in which not all of them are the same."""
+    names = dict.fromkeys(name for fields in alike for name in fields)
+    differ = [name for name in names if any(fields.get(name) != alike[0].get(name) for fields in alike)]
+    return [{name: fields[name] for name in differ if name in fields} for fields in alike]
 
 
 def in_words(told: Fields) -> str:

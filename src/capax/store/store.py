@@ -301,6 +301,23 @@ class Store(Displayed):
                     raise StoreError(f"store: {self.path} is damaged: run {key:.12}: {error}") from None
         return found
 
+    def fields(self, keys: Iterable[str]) -> list[dict[str, Any]]:
+        """What each of some runs was asked for, by name: read as JSON, so that no plugin is needed.
+
+        A run that has been deleted has none.
+        """
+        query = "SELECT json_extract(measurement, '$.spec') FROM runs WHERE key = ?"
+        found = [self._database.read(query, (key,)) for key in keys]
+        specs = [json.loads(rows[0][0] or "{}") if rows else {} for rows in found]
+        return [
+            {
+                name: value
+                for part, asked in spec.items()
+                for name, value in (asked.items() if isinstance(asked, dict) else [(part, asked)])
+            }
+            for spec in specs
+        ]
+
     def failures(self) -> list[Failure]:
         """All runs that failed and have not been done since, the oldest failure first."""
         return self._records(Failure, FAILURE_COLUMNS, "FROM failures ORDER BY failed, rowid")
