@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from capax.errors import LibraryError
@@ -118,11 +118,14 @@ class ContextLibrary(Library[Any]):
     def _chosen(self, contexts: Int[Tensor, "e _ n"], batch: ContextBatch) -> Int[Tensor, "e b n"]:
         return contexts[torch.arange(len(contexts), device=contexts.device)[:, None], batch.rows]
 
+    def _pairs(self, chosen: Int[Tensor, "... n"]) -> Int[Tensor, "... n n"]:
+        """Where the pairs of some contexts are in a flat table of all: one index is several times as fast as two."""
+        return chosen[..., :, None] * self.items.shape[1] + chosen[..., None, :]
+
     def _signs(self, chosen: Int[Tensor, "e b n"]) -> Float[Tensor, "e b n n"]:
         """The signs of the pairs of some contexts of the first members."""
-        pair = chosen[..., :, None] * self.signs.shape[-1] + chosen[..., None, :]
-        # One index for each number is several times as fast as three.
-        return self.signs[: len(chosen)].flatten(1).gather(1, pair.flatten(1)).view(pair.shape)
+        pairs = self._pairs(chosen)
+        return self.signs[: len(chosen)].flatten(1).gather(1, pairs.flatten(1)).view(pairs.shape)
 
     def shared(self, model: ContextReader, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """The channel's matrices."""
@@ -169,24 +172,23 @@ class ContextLibrary(Library[Any]):
         threshold.
         """
         outputs = rows["outputs"]
-        chosen = self.unseen[member]
-        signs = self.signs[member][chosen[:, :, None], chosen[:, None, :]]
-        above, edges, others = outputs > 0, signs > 0, signs < 0
+        edges = (self.signs[member] > 0).take(self._pairs(self.unseen[member]))
+        itself = torch.eye(outputs.shape[-1], dtype=torch.bool, device=outputs.device)
+        above = (outputs > 0) & ~itself
         taken = self.mean_outputs(member, outputs) > 0
         return recognition.evaluation(
             int((taken & (self.signs[member].cpu().numpy() > 0)).sum()),
-            hits=float((above & edges).sum()),
-            predicted=float((above & (edges | others)).sum()),
-            edges=float(edges.sum()),
+            hits=float((above & edges).count_nonzero()),
+            predicted=float(above.count_nonzero()),
+            edges=float(edges.count_nonzero()),
             lowest=float(outputs.masked_fill(~edges, torch.inf).amin()),
-            highest=float(outputs.masked_fill(~others, -torch.inf).amax()),
+            highest=float(outputs.masked_fill(edges | itself, -torch.inf).amax()),
             pairs=float(taken.sum()),
         )
 
     def mean_outputs(self, member: int, outputs: Float[Tensor, "contexts n n"]) -> Float[np.ndarray, "m m"]:
         """A member's mean output for each ordered pair over the unseen contexts that hold it; −∞ where none does."""
-        chosen, m = self.unseen[member].cpu().numpy(), self.items.shape[1]
-        at = (chosen[:, :, None] * m + chosen[:, None, :]).ravel()
+        at, m = self._pairs(self.unseen[member]).cpu().numpy().ravel(), self.items.shape[1]
         sums = np.bincount(at, outputs.double().cpu().numpy().ravel(), m * m)
         times = np.bincount(at, minlength=m * m)
         means = np.divide(sums, times, out=np.full(m * m, -np.inf), where=times > 0).reshape(m, m)
@@ -208,10 +210,10 @@ def _draw(
     np.fill_diagonal(signs, 0)
     n = spec.context_size or len(items)
     unseen, learned = (contexts.draw(spec, edges, generator, _contexts(spec, times)) for times in (COUNTED, TIMES))
-    counts = [[_count(signs, chosen, sign) for sign in (1, -1)] for chosen in (learned, unseen)]
-    if not all(count[0] for count in counts):
+    n_edges, counted = (_edges_in(signs > 0, chosen) for chosen in (learned, unseen))
+    if not (n_edges and counted):
         raise LibraryError(f"context_size: no edge in {len(unseen)} contexts of {n} items: take more")
-    n_edges, n_others = counts[0]
+    n_others = learned.size * (n - 1) - n_edges
     return items, signs, learned, unseen, np.array([1 / n_edges, 1 / math.sqrt(n_others * n_edges) if n_others else 0])
 
 
@@ -227,7 +229,7 @@ def _contexts(spec: Relations, times: int) -> int:
     return min(max(CONTEXTS, math.ceil(times * m * (m - 1) / (n * (n - 1)))), MOST)
 
 
-def _count(signs: Float[np.ndarray, "m m"], chosen: Int[np.ndarray, "contexts n"], sign: int) -> int:
-    """Pairs of contexts that have a sign, a thousand contexts at a time."""
+def _edges_in(edge: Bool[np.ndarray, "m m"], chosen: Int[np.ndarray, "contexts n"]) -> int:
+    """Edges of all contexts, a thousand contexts at a time: each as often as it occurs."""
     parts = np.array_split(chosen, math.ceil(len(chosen) / 1000))
-    return sum(int((signs[part[:, :, None], part[:, None, :]] == sign).sum()) for part in parts)
+    return sum(int(np.count_nonzero(edge.take(part[:, :, None] * len(edge) + part[:, None, :]))) for part in parts)

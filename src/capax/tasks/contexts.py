@@ -21,15 +21,17 @@ def draw(
     assert spec.n_items is not None
     if spec.context_size is None:
         return np.arange(spec.n_items)[None]
+    if spec.contexts == "uniform":
+        subsets = [generator.choice(spec.n_items, spec.context_size, replace=False) for _ in range(number)]
+        return np.sort(subsets, axis=1)
     rows = np.empty((number, spec.context_size), dtype=np.int64)
     by_source = edges[np.argsort(edges[:, 0], kind="stable")]
     sources, starts, counts = np.unique(by_source[:, 0], return_index=True, return_counts=True)
     for row in rows:
         chosen = np.zeros(spec.n_items, dtype=bool)
-        if spec.contexts == "targets":
-            some = generator.choice(len(sources), min(len(sources), spec.context_size // 2), replace=False)
-            chosen[sources[some]] = True
-            chosen[by_source[starts[some] + generator.integers(counts[some]), 1]] = True
+        some = generator.choice(len(sources), min(len(sources), spec.context_size // 2), replace=False)
+        chosen[sources[some]] = True
+        chosen[by_source[starts[some] + generator.integers(counts[some]), 1]] = True
         missing = spec.context_size - np.count_nonzero(chosen)
         chosen[generator.choice(np.flatnonzero(~chosen), missing, replace=False)] = True
         row[:] = np.flatnonzero(chosen)
