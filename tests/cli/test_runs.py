@@ -120,6 +120,22 @@ def test_runs_that_look_alike_are_told_apart(
     assert "apart by" not in run(capsys, "runs", "--where", "n_heads=2")
 
 
+@pytest.mark.parametrize("measurement", ["{", "[]", "3", '{"spec": [1]}', '{"spec": {"task": 3}}'])
+def test_a_damaged_run_is_listed(
+    capsys: pytest.CaptureFixture[str], stored: list[Measurement], measurement: str
+) -> None:
+    """Beside one that looks like it, which still says what it was asked for."""
+    first = stored[0].spec
+    other = first.replace(seed=1)
+    with Store("capax.db") as store:
+        store.add(capax.measure(other.task, other.model, other.training, protocol=other.protocol, seed=1))
+    with closing(sqlite3.connect("capax.db")) as database, database:
+        database.execute("UPDATE runs SET measurement = ? WHERE key = ?", (measurement, first.key()))
+    lines = {line.split()[0]: line for line in run(capsys, "runs").splitlines()}
+    assert first.key()[:12] in lines
+    assert "seed 1" in lines[other.key()[:12]]
+
+
 def test_the_listing_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Store("capax.db").close()
     assert len(run(capsys, "runs").splitlines()) == 1

@@ -165,8 +165,8 @@ def show_lines(
     """Print columns as wide as their longest text, so that none is cut: numbers to the right, `words` to the left.
 
     Where the terminal is too narrow, heads of two words take two lines, then columns of `spare` are left out, the first
-    of them first, until the texts of `cut` need not be cut to fewer than `LEAST_CUT` signs. (rich's tables cut numbers,
-    and take seconds for ten thousand rows.)
+    of them first, until the texts of `cut`, the first of them first, need not be cut to fewer than `LEAST_CUT` signs.
+    (rich's tables cut numbers, and take seconds for ten thousand rows.)
 
     Returns:
         The names of the columns shown.
@@ -179,7 +179,9 @@ def show_lines(
         return max(map(len, [*heads[name], *columns[name]]))
 
     def over() -> int:
-        return sum(width(name) + 2 for name in heads) - 2 - screen.width if screen.is_terminal else 0
+        if not screen.is_terminal:  # a file or a pipe is as wide as the text
+            return 0
+        return sum(width(name) + 2 for name in heads) - 2 - screen.width
 
     def too_wide() -> bool:
         return over() > sum(max(width(name) - LEAST_CUT, 0) for name in cut if name in heads)

@@ -100,11 +100,11 @@ def _told_apart(store: Store, runs: Sequence[Summary]) -> dict[str, str]:
     for run in runs:
         shown = (run.task, run.protocol, run.items, run.n_layers, run.n_heads, run.d_model, run.library_size)
         groups.setdefault(shown, []).append(run.key)
-    alike = [keys for keys in groups.values() if len(keys) > 1]
+    alike = [store.fields(keys) for keys in groups.values() if len(keys) > 1]
     return {
         key: apart.in_words(told)
-        for keys in alike
-        for key, told in zip(keys, apart.among(list(store.fields(keys))), strict=True)
+        for fields in alike
+        for key, told in zip(fields, apart.among(list(fields.values())), strict=True)
     }
 
 

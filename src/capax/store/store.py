@@ -287,36 +287,42 @@ class Store(Displayed):
             if run is not None:
                 yield run
 
+    def _asked(self, keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """The specs of some runs as JSON; of a damaged measurement nothing. Unknown keys are left out."""
+        spec = "CASE WHEN json_valid(measurement) THEN json_extract(measurement, '$.spec') END"
+        for key in keys:
+            for (text,) in self._database.read(f"SELECT {spec} FROM runs WHERE key = ?", (key,)):
+                yield key, text or "{}"
+
     def specs(self, keys: Iterable[str]) -> dict[str, Run]:
         """The specs of some runs by key, without their results; unknown keys are left out."""
-        query = "SELECT json_extract(measurement, '$.spec') FROM runs WHERE key = ?"
         found = {}
-        for key in keys:
-            for (text,) in self._database.read(query, (key,)):
-                try:
-                    found[key] = Run(**json.loads(text or "{}"))
-                except UnknownTag as error:
-                    raise StoreError(f"store: {self.path}: run {key:.12}: {error}") from None
-                except (SpecError, ValueError, TypeError) as error:
-                    raise StoreError(f"store: {self.path} is damaged: run {key:.12}: {error}") from None
+        for key, text in self._asked(keys):
+            try:
+                found[key] = Run(**json.loads(text))
+            except UnknownTag as error:
+                raise StoreError(f"store: {self.path}: run {key:.12}: {error}") from None
+            except (SpecError, ValueError, TypeError) as error:
+                raise StoreError(f"store: {self.path} is damaged: run {key:.12}: {error}") from None
         return found
 
-    def fields(self, keys: Iterable[str]) -> list[dict[str, Any]]:
-        """What each of some runs was asked for, by name: read as JSON, so that no plugin is needed.
+    def fields(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """What some runs were asked for, by key and name: as JSON, so that no plugin is needed.
 
-        A run that has been deleted has none.
+        Unknown keys are left out; a damaged run has no fields.
         """
-        query = "SELECT json_extract(measurement, '$.spec') FROM runs WHERE key = ?"
-        found = [self._database.read(query, (key,)) for key in keys]
-        specs = [json.loads(rows[0][0] or "{}") if rows else {} for rows in found]
-        return [
-            {
+        found = {}
+        for key, text in self._asked(keys):
+            try:
+                parts = json.loads(text).items()
+            except (ValueError, AttributeError):
+                parts = ()
+            found[key] = {
                 name: value
-                for part, asked in spec.items()
+                for part, asked in parts
                 for name, value in (asked.items() if isinstance(asked, dict) else [(part, asked)])
             }
-            for spec in specs
-        ]
+        return found
 
     def failures(self) -> list[Failure]:
         """All runs that failed and have not been done since, the oldest failure first."""

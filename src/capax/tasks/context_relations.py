@@ -118,13 +118,9 @@ class ContextLibrary(Library[Any]):
     def _chosen(self, contexts: Int[Tensor, "e _ n"], batch: ContextBatch) -> Int[Tensor, "e b n"]:
         return contexts[torch.arange(len(contexts), device=contexts.device)[:, None], batch.rows]
 
-    def _pairs(self, chosen: Int[Tensor, "... n"]) -> Int[Tensor, "... n n"]:
-        """Where the pairs of some contexts are in a flat table of all: one index is several times as fast as two."""
-        return chosen[..., :, None] * self.items.shape[1] + chosen[..., None, :]
-
     def _signs(self, chosen: Int[Tensor, "e b n"]) -> Float[Tensor, "e b n n"]:
         """The signs of the pairs of some contexts of the first members."""
-        pairs = self._pairs(chosen)
+        pairs = _pairs(chosen, self.items.shape[1])
         return self.signs[: len(chosen)].flatten(1).gather(1, pairs.flatten(1)).view(pairs.shape)
 
     def shared(self, model: ContextReader, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
@@ -172,7 +168,7 @@ class ContextLibrary(Library[Any]):
         threshold.
         """
         outputs = rows["outputs"]
-        edges = (self.signs[member] > 0).take(self._pairs(self.unseen[member]))
+        edges = (self.signs[member] > 0).take(_pairs(self.unseen[member], self.items.shape[1]))
         itself = torch.eye(outputs.shape[-1], dtype=torch.bool, device=outputs.device)
         above = (outputs > 0) & ~itself
         taken = self.mean_outputs(member, outputs) > 0
@@ -188,7 +184,8 @@ class ContextLibrary(Library[Any]):
 
     def mean_outputs(self, member: int, outputs: Float[Tensor, "contexts n n"]) -> Float[np.ndarray, "m m"]:
         """A member's mean output for each ordered pair over the unseen contexts that hold it; −∞ where none does."""
-        at, m = self._pairs(self.unseen[member]).cpu().numpy().ravel(), self.items.shape[1]
+        m = self.items.shape[1]
+        at = _pairs(self.unseen[member].cpu().numpy(), m).ravel()
         sums = np.bincount(at, outputs.double().cpu().numpy().ravel(), m * m)
         times = np.bincount(at, minlength=m * m)
         means = np.divide(sums, times, out=np.full(m * m, -np.inf), where=times > 0).reshape(m, m)
@@ -229,7 +226,12 @@ def _contexts(spec: Relations, times: int) -> int:
     return min(max(CONTEXTS, math.ceil(times * m * (m - 1) / (n * (n - 1)))), MOST)
 
 
+def _pairs(chosen: Any, m: int) -> Any:
+    """Where the pairs of contexts `(..., n)` are in a flat table of m × m: one index is faster than two by far."""
+    return chosen[..., :, None] * m + chosen[..., None, :]
+
+
 def _edges_in(edge: Bool[np.ndarray, "m m"], chosen: Int[np.ndarray, "contexts n"]) -> int:
     """Edges of all contexts, a thousand contexts at a time: each as often as it occurs."""
     parts = np.array_split(chosen, math.ceil(len(chosen) / 1000))
-    return sum(int(np.count_nonzero(edge.take(part[:, :, None] * len(edge) + part[:, None, :]))) for part in parts)
+    return sum(int(np.count_nonzero(edge.take(_pairs(part, len(edge))))) for part in parts)
