@@ -182,7 +182,7 @@ def test_failed(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
     assert (key, attempts, " ".join(error)) == (stored[2].key[:12], "2", "out of memory: [1, 2]")
     (failure,) = json.loads(run(capsys, "runs", "--failed", "--json"))
     assert set(failure) == {"key", "failed", "error", "attempts", "spec"}
-    assert capax.Run.model_validate_json(failure["spec"]) == stored[2].spec
+    assert capax.Run.model_validate(failure["spec"]) == stored[2].spec
 
 
 def test_a_long_error_is_whole_but_on_a_terminal(

@@ -74,7 +74,7 @@ RUNNING = Watched(
     per_minute=0.3333,
     seconds_left=600.0,
     last=LAST,
-    failures=tuple(Failure(f"{place:064x}", NOW.isoformat(), HOSTILE, 1, "{}") for place in range(3)),
+    failures=tuple(Failure(f"{place:064x}", NOW.isoformat(), HOSTILE, 1, {}) for place in range(3)),
     kind="8 tokens of 100, mac, 1 layer",
     points=tuple(Point(run.n_heads, run.d_model, run.memorized, run.n_heads == 8) for run in LAST),
     others=0,

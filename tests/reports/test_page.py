@@ -255,7 +255,7 @@ def test_a_hostile_name_does_no_harm_on_a_phone(
     task = runs[0].spec.task.model_copy(update={"library": HOSTILE})
     spec = runs[0].spec.model_copy(update={"task": task})
     named = runs[0].model_copy(update={"spec": spec, "notes": (HOSTILE,)})
-    failure = Failure("k" * 64, "2026-01-01", HOSTILE, 1, "{}")
+    failure = Failure("k" * 64, "2026-01-01", HOSTILE, 1, {})
     law = load_law("reference:power")
     law.source_, law.notes_ = HOSTILE, [HOSTILE]
     path = tmp_path / "report.html"

@@ -138,7 +138,7 @@ def test_a_user_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
         task = capax.Sequences(library=str(folder / name))
         model = capax.Transformer(d_model=4, d_head=2)
         runs.append(capax.measure(task, model, capax.Training(max_epochs=1), restarts=1))
-    failure = Failure("k", "2026-01-01", f"cannot read {folder / 'mine.txt'}", 1, runs[0].spec.model_dump_json())
+    failure = Failure("k", "2026-01-01", f"cannot read {folder / 'mine.txt'}", 1, runs[0].spec.model_dump(mode="json"))
     html = report.build(report.Content("t", ("a.db",), tuple(runs), (failure,), None))
     assert str(tmp_path) not in html
     assert "secret project" not in html
@@ -148,11 +148,11 @@ def test_a_user_s_file_is_named_without_its_folder(tmp_path: Path) -> None:
 
 
 def test_a_failure_names_no_folder_of_a_model() -> None:
-    spec = '{"task": {"embeddings": "hf:/home/me/minilm"}}'
+    spec = {"task": {"embeddings": "hf:/home/me/minilm"}}
     failure = Failure("k", "2026-01-01", "embeddings: no folder '/home/me/minilm'", 1, spec)
     (seen,) = report.without_folders(report.Content("t", (), (), (failure,), None)).failures
     assert seen.error == "embeddings: no folder 'minilm'"
-    spec = '{"task": {}, "model": {"network": {"weights": "/home/me/ck"}}}'
+    spec = {"task": {}, "model": {"network": {"weights": "/home/me/ck"}}}
     failure = Failure("k", "2026-01-01", "weights: /home/me/ck has changed", 1, spec)
     (seen,) = report.without_folders(report.Content("t", (), (), (failure,), None)).failures
     assert seen.error == "weights: ck has changed"

@@ -69,6 +69,7 @@ def test_writing_to_a_damaged_file_is_a_write_error(damaged: Path, three: list[M
         ("UPDATE runs SET chance = 'much'", "summaries"),
         ("UPDATE runs SET stop_reason = 'lunch'", "summaries"),
         ("UPDATE failures SET attempts = 'many'", "failures"),
+        ("UPDATE failures SET spec = '{'", "failures"),
         ("UPDATE imported SET row = '{'", "imported"),
         ("DROP TABLE runs", "keys"),
     ],

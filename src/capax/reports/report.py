@@ -244,7 +244,7 @@ def without_folders(content: Content) -> Content:
     failures = []
     for failure in content.failures:
         error = failure.error
-        for value in _texts(json.loads(failure.spec)):
+        for value in _texts(failure.spec):
             if value != _file_name(value):
                 error = error.replace(_parts(value)[1], _file_name(_parts(value)[1]))
         failures.append(replace(failure, error=error))

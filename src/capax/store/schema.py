@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Json
 
@@ -94,14 +94,14 @@ class Failure:
         failed: when it failed last.
         error: why, the last time.
         attempts: how many sweeps or calls it failed in, each with its retries.
-        spec: the run (`capax.specs.Run`) as JSON.
+        spec: of the run (`capax.specs.Run`), as its JSON has it.
     """
 
     key: str
     failed: Time
     error: str
     attempts: int
-    spec: str
+    spec: Json[dict[str, Any]]
 
 
 LABELS = ("name", "tags")
