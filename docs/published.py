@@ -46,8 +46,8 @@ SHAPE = (
 )
 SIZE = "effective_parameters"
 LARGEST = {"all": (800, 1100, 2000, 3200, 6000, 12_000), "with an FFN": (2000, 3200, 6000, 12_000)}
-LEAST = (1.25, 3)
-"""Times as large as the largest network of a fit."""
+BANDS = ((1.25, 3.0), (3.0, 10.0), (10.0, 30.0), (30.0, np.inf))
+"""Times as large as the largest network of a fit: from and below."""
 HEADS = 4
 """Of the published networks, by which their effective parameters were counted, too (reconstructed)."""
 
@@ -104,15 +104,21 @@ def networks() -> list[str]:
 
 
 def by_source() -> list[str]:
-    """Bounds of Allen-Zhu and Li 2024, and adapters of Nguyen 2026 by their base; by the size alone."""
-    found = laws(by_size=True)
-    names = [f"{name}: predicted" for name in found]
+    """Bounds of Allen-Zhu and Li 2024, and adapters of Nguyen 2026 by their base; by size and exposures alone."""
+    found, curve = laws(by_size=True), load_law("reference:exposure")
+    assert isinstance(curve, capax.ExposureLaw)
+    names = [f"{name}: predicted (95 %)" for name in found]
     lines = head("source", "parameters", "published, bits a parameter", *names, "beyond")
 
-    def line(who: str, published: str, sizes: np.ndarray) -> str:
+    def line(who: str, published: str, sizes: np.ndarray, exposures: int | None = None) -> str:
+        known = np.ones(len(sizes))
+        if exposures is not None:
+            known = curve.known_share({SIZE: sizes, "exposures": np.full(len(sizes), float(exposures))})
+        ends = []
+        for ours in found.values():
+            value, low, high = (bits * known / sizes for bits in said(ours, {SIZE: sizes}))
+            ends.append(f"{value.min():.2g} to {value.max():.2g} ({low.min():.2g} to {high.max():.2g})")
         counts = f"{sizes[0]:,.0f} to {sizes[-1]:,.0f}"
-        predicted = (said(ours, {SIZE: sizes})[0] / sizes for ours in found.values())
-        ends = [f"{density.min():.2g} to {density.max():.2g}" for density in predicted]
         return f"| {' | '.join((who, counts, published, *ends, times(found['power'], sizes)))} |"
 
     bounds = tables.from_file("published:allenzhu2024").filter(pl.col("total_parameters_low").is_not_null())
@@ -121,7 +127,7 @@ def by_source() -> list[str]:
         low, high = row["bits_per_parameter_low"], row["bits_per_parameter_high"]
         published = f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
         who = f"Allen-Zhu and Li 2024, {row['exposures']} exposures, {row['network']}"
-        lines.append(line(who, published, sizes))
+        lines.append(line(who, published, sizes, row["exposures"]))
     for (base,), rows in tables.from_file("published:nguyen2026").group_by("base_parameters", maintain_order=True):
         sizes = rows["adapter_parameters"].to_numpy().astype(float)
         density = rows["capacity_bits"].to_numpy() / sizes
@@ -154,7 +160,7 @@ def section() -> str:
         "",
         *networks(),
         "",
-        "By the size alone:",
+        "By the size alone; after so many exposures, by the share that `reference:exposure` says is known then:",
         "",
         *by_source(),
     ]
@@ -249,27 +255,23 @@ def libraries() -> str:
 def distance() -> str:
     """The law of capacity fitted to the smaller networks, and asked for the larger ones."""
     every = tables.from_file("reference").drop_nulls("capacity_bits").sort(SIZE)
-    lines = head(
-        *("networks", "fitted to those of up to", "so many", "larger", "up to", "in their interval", "mean error"),
-        "bias",
-    )
+    ends = [f"{low:g} to {high:g} times" if np.isfinite(high) else f"{low:g} times and more" for low, high in BANDS]
+    lines = head("networks", "fitted to those of up to", "so many", *ends)
     for kind, largest in ((kind, largest) for kind, ends in LARGEST.items() for largest in ends):
         rows = every if kind == "all" else every.filter(pl.col("ffn") == "mlp")
         small = rows.filter(pl.col(SIZE) <= largest)
         end = int(small[SIZE][-1])
-        for least in LEAST:
-            larger = rows.filter(pl.col(SIZE) >= least * end)
+        law, cells = CapacityLaw().fit(small), [kind, f"{end:,}", f"{len(small)}"]
+        for least, most in BANDS:
+            larger = rows.filter((pl.col(SIZE) >= least * end) & (pl.col(SIZE) < most * end))
             if larger.is_empty():
+                cells.append("–")
                 continue
             held = larger["capacity_bits"].to_numpy()
-            value, low, high = said(CapacityLaw().fit(small), larger)
+            value, low, high = said(law, larger)
             error, inside = value / held - 1, int(((low <= held) & (held <= high)).sum())
-            cells = (
-                *(kind, f"{end:,}", f"{len(small)}", f"{least:g} times and more"),
-                *(f"{larger[SIZE][-1] / end:.1f} times", f"{inside} of {len(larger)}"),
-                *(f"{np.abs(error).mean():.0%}", f"{error.mean():+.0%}"),
-            )
-            lines.append(f"| {' | '.join(cells)} |")
+            cells.append(f"{inside} of {len(larger)}, {np.abs(error).mean():.0%} ({error.mean():+.0%})")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from studies import REAL, grid, noise
+from studies import grid, noise
 
 import capax
 from capax.cli import main
@@ -121,9 +121,9 @@ def test_each_form_fits_counts_of_its_own_better_than_the_others() -> None:
 @pytest.mark.slow
 def test_the_choice_of_the_paper_can_be_judged(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
-        main(["fit", "--data", str(REAL), "--law", "logistic", "--compare", "--degree", "2", "--json"])
+        main(["fit", "--data", "reference:grid", "--law", "logistic", "--compare", "--degree", "2", "--json"])
     out, err = capsys.readouterr()
     assert exit_.value.code == 0, err
     errors = {score["law"]: score["mape_left_out"] for score in json.loads(out)["comparison"]["scores"]}
-    assert errors["logistic"] < 0.5 * errors["ecm"]  # counts of this study grow faster than the width
+    assert errors["logistic"] < 0.5 * errors["ecm"]  # items held at convergence grow faster than the width
     assert errors["exponential"] == pytest.approx(errors["ecm"], rel=0.1)

@@ -51,6 +51,13 @@ def test_the_runs_that_are_kept_give_the_verdicts(kept: Path, tmp_path: Path) ->
         assert said.runs == said.of == len(recipe.of(runs, told.scale)) > 0, recipe.figure
         verdicts = recipe.judge(runs, told.scale, store)
         assert [claim.answer for claim in said.claims] == [verdict.answer for verdict in verdicts], recipe.figure
+        for claim, verdict in zip(said.claims, verdicts, strict=True):
+            assert _numbers(claim.measured) == pytest.approx(_numbers(verdict.measured), rel=0.02), claim.says
+
+
+def _numbers(measured: str | None) -> list[float]:
+    """All numbers of what was found, in order."""
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?", measured or "")]
 
 
 @pytest.mark.slow

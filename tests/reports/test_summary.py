@@ -161,6 +161,7 @@ def test_a_planner_is_where_a_law_of_the_task_ships(counted: capax.Measurement, 
     assert plan is not None
     assert not plan.given
     assert plan.carried is not None
+    assert plan.heads_or_width == capax.load_law("reference").heads_or_width()
     start, sizes = plan.carried["start"], counted.spec.task.sizes()
     for name, value in start["asked"].items():  # what the runs were asked, as near as the page offers it
         if name in sizes:

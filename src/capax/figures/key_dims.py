@@ -177,7 +177,13 @@ def _heads(label: str, scale: Callable[[str, Sequence[float]], Axis] = powers, n
 
 def _constant(cells: Sequence[Cell]) -> float:
     """The factor of m' log2 m' / d_model that fits best."""
-    return float(np.exp(np.mean([math.log((cell.key_dim or 1) / cell.load) for cell in cells])))
+    return float(np.exp(np.mean([math.log((cell.key_dim or 1) / cell.load) for cell in _trained(cells)])))
+
+
+def _trained(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Cells whose D_K* a training reached; all where there are fewer than two: of the others it is only a bound."""
+    trained = [cell for cell in cells if not cell.built]
+    return trained if len(trained) > 1 else cells
 
 
 def _proportional(rows: Sequence[Cell], shown: Shown, x: Of) -> Iterable[Series]:
@@ -262,11 +268,13 @@ def _none(shown: Shown) -> str:
 
 
 def _slope(shown: Shown) -> str:
-    loads, measured = zip(*((math.log(cell.load), math.log(cell.key_dim)) for cell in shown.rows), strict=True)
+    trained = _trained(shown.rows)
+    loads, measured = zip(*((math.log(cell.load), math.log(cell.key_dim or 1)) for cell in trained), strict=True)
+    without = " (without what explicit weights alone reach)" if len(trained) < len(shown.rows) else ""
     return (
         "Solid grey: slope 1, as the paper's law D_K* = Θ(m' log m' / d_model) has it; the constant "
         f"{_constant(shown.rows):.2g} is fitted here (the paper's is not known to us), a free line through the "
-        f"logarithms has slope {np.polyfit(loads, measured, 1)[0]:.2f}."
+        f"logarithms has slope {np.polyfit(loads, measured, 1)[0]:.2f}{without}."
     )
 
 

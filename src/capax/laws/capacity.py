@@ -305,6 +305,19 @@ class CapacityLaw(Product):
 
     # Intervals
 
+    def heads_or_width(self) -> str | None:
+        """By the exponent c of the heads' channels, and what Härmä et al. 2024 conclude."""
+        if self.measured is None or self.parameters_.get("c") is None:
+            return None
+        ends = [self.parameters_["c"], *self.parameter_intervals()["c"]]
+        more, low, high = (f"{4**end:.2f}" for end in ends if end is not None)
+        return (
+            f"Of networks with as many effective parameters one with four times the heads holds {more} times as many "
+            f"bits ({low} to {high}), so most of what heads add is their parameters. Härmä et al. 2024 conclude, of "
+            "counts of sequences, that a head costs less than width (known from summaries); "
+            "docs/how-to/choose-heads.md compares."
+        )
+
     def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
         """Quantiles of the posterior's draws; a parameter in `undetermined_` has neither end."""
         return self._ends_of_draws(level)

@@ -128,6 +128,10 @@ class Law(Reader, ABC):
         """What a reader must know of a prediction for these rows."""
         return []
 
+    def heads_or_width(self) -> str | None:
+        """What it says of heads against width, in sentences for a planner; None where it says nothing."""
+        return None
+
     def options(self) -> dict[str, Any]:
         """Its arguments, without those that were left open."""
         return {name: value for name, value in self.get_params().items() if value is not None}

@@ -87,7 +87,7 @@ Judge = Callable[[Evidence], Verdict]
 Kind = Literal["the paper's", "by arithmetic", "ours", "a self-check"]
 KINDS: dict[Kind, str] = {
     "the paper's": "What the paper says",
-    "by arithmetic": "What follows from arithmetic or a proof: settled before anything is measured, and not counted",
+    "by arithmetic": "What follows from arithmetic or a proof, whatever is measured: not counted",
     "ours": "Ours: what we expect, and readings that no source states",
     "a self-check": "Self-checks: only a fault in capax would differ, so they say nothing of the paper",
 }
@@ -104,7 +104,7 @@ class Claim(Result):
         standing: how we know it (`STANDINGS`).
         judge: from the measurements to the verdict; raises `Unjudged`. In TOML the function's full name.
         unjudged: why nothing of ours can judge it, where there is no judge.
-        scaled: whether a verdict may differ because other sizes than the paper's were run; not of arithmetic.
+        scaled: whether a verdict may come from other sizes than the paper's; not of arithmetic.
         changes: what would change the verdict.
         arithmetic: whether arithmetic or a proof settles it, so that no measurement could come out otherwise.
         self_check: whether it would differ only if capax itself were wrong: its verdict says nothing of the paper.
@@ -144,8 +144,8 @@ class Claim(Result):
         except CapaxError as error:
             found = cannot(str(error))
         notes = []
-        differs = found.answer == "differs" and not self.self_check
-        if differs and evidence.runs and self.scaled and evidence.scale != "paper":
+        judged = found.answer != "cannot be judged" and not self.self_check
+        if judged and evidence.runs and self.scaled and evidence.scale != "paper":
             notes.append(f"sizes and training of the {evidence.scale} scale are not the paper's")
         if missing:
             notes.append(f"{missing} of its runs are missing")

@@ -32,6 +32,7 @@ RESTARTS, HOURS = 3, 0.2
 CURVE = "reference:exposure"
 LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
+ROUNDED = "bits are those of float32; weights rounded to bfloat16 keep nearly all of them: docs/how-to/quantize.md"
 EXPOSURES = CYCLES["cycle_steps"] * (2**USUAL_CYCLES - 1)
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
 TWO_CYCLES = 300
@@ -317,6 +318,7 @@ def frontier(
     limited = (LIMITED,) if (promised[places] < could[places]).any() else ()
     widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
     more = kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~enough)
+    rounded = (ROUNDED,) if precision == "bfloat16" and written is None else ()
     ended = (WIDER,) if more.any() and "d_model" not in question.sizes else ()
     within = np.flatnonzero(inside & seen.inside & kept)
     sure = within[enough[within]] if target is not None else within[:0]
@@ -344,7 +346,15 @@ def frontier(
         source=law.source_,
         domain=law.domain_,
         notes=(
-            *(*ended, *seen.remarks, *limited, *of_kinds(law, first.outside), *question.untold(), *law.notes_),
+            *(
+                *ended,
+                *seen.remarks,
+                *limited,
+                *rounded,
+                *of_kinds(law, first.outside),
+                *question.untold(),
+                *law.notes_,
+            ),
             *(*assumptions(shown, accelerator), *rest),
         ),
     )

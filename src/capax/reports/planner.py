@@ -24,6 +24,7 @@ class Planner(Result):
     Attributes:
         given: whether the report was asked to use this law; else it is the one that ships with capax.
         formula: what the law says, in a sentence.
+        heads_or_width: what it says of heads against width; None where it says nothing.
         parameters: with profile intervals, where the law has rows that it was fitted to.
         reason: why the page cannot plan with this law; None where it can.
         carried: what planner.js reads, see `carried`.
@@ -33,6 +34,7 @@ class Planner(Result):
     source: str
     given: bool
     formula: str
+    heads_or_width: str | None
     domain: str
     notes: tuple[str, ...]
     errata: tuple[str, ...]
@@ -85,6 +87,7 @@ def _with(law: Law) -> Planner:
         source=law.source_,
         given=True,
         formula=law.__doc__.splitlines()[0],
+        heads_or_width=law.heads_or_width(),
         domain=law.domain_.in_words(),
         notes=tuple(law.notes_),
         errata=_errata(law),

@@ -13,7 +13,7 @@ from capax.papers.harma2024.runs import by_width, counts, grouped, not_full, on_
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.protocols.shatter import distance_of_fit, fit_negative_binomial
 from capax.results import LEVEL, Measurement
-from capax.text import listed
+from capax.text import counted, listed
 
 # width from which we take the paper's "large" to begin (ours: its widths are not known, but reach hundreds)
 LARGE = 128
@@ -127,12 +127,8 @@ def _mls_and_mac(of: Evidence) -> dict[int, tuple[float, float, ev.Estimate]]:
 
 
 def negative_binomial(of: Evidence) -> Verdict:
-    """Whether completed trials are a negative binomial, for every vocabulary and loss that we tried."""
-    trials = {
-        f"{field(run, 'vocab_size')} tokens, loss {field(run, 'loss')}": run
-        for run in of.runs
-        if run.shatter is not None and len(run.shatter.epochs) >= FEWEST
-    }
+    """Whether completed trials are a negative binomial, for every vocabulary, loss and network that we tried."""
+    trials = {_reading(run): run for run in of.runs if run.shatter is not None and len(run.shatter.epochs) >= FEWEST}
     if not trials:
         raise Unjudged(f"fewer than {FEWEST} trials completed")
     for name, run in trials.items():
@@ -149,13 +145,22 @@ def negative_binomial(of: Evidence) -> Verdict:
     how = f"at 5 %, by the distance of the fit in up to {FITS[-1]} simulated studies (95 % interval of the p-value)"
     if max(len(rejected), len(kept)) == len(found):
         return ev.exactly(not rejected, measured, f"{'rejected' if rejected else 'not rejected'} {how}")
-    said = "; ".join(f"{one} of {', '.join(names)}" for one, names in (("rejected", rejected), ("kept", kept)) if names)
+    readings = f"of {len(found)} readings"
+    said = "; ".join(f"{one} with {len(names)}" for one, names in (("rejected", rejected), ("kept", kept)) if names)
+    said = f"{readings} {said}" if said else ""
     if rejected and kept:
-        return cannot(f"depends on vocabulary and loss, which are not stated: {said}; {how}", measured)
+        return cannot(f"depends on what is not stated: {said}; {how}", measured)
     if weak:
-        weakly = f"not rejected of {', '.join(weak)}, by fewer than {TELLING} trials (ours)"
+        weakly = f"not rejected with {len(weak)}, by fewer than {TELLING} trials (ours)"
         said = f"{said}; {weakly}" if said else weakly
     return cannot(f"{said or 'neither rejected nor kept'}: not decided; {how}", measured)
+
+
+def _reading(run: Measurement) -> str:
+    """Of what the paper does not state, the choice of a run."""
+    heads, layers = field(run, "n_heads"), field(run, "n_layers")
+    deeper = "" if (heads, layers) == (1, 1) else f", {counted(heads, 'head')} in {counted(layers, 'layer')}"
+    return f"{field(run, 'vocab_size')} tokens, loss {field(run, 'loss')}{deeper}"
 
 
 def _distance_p(run: Measurement) -> ev.Estimate:

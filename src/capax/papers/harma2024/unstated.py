@@ -114,7 +114,7 @@ def most_hold(of: Evidence) -> Verdict:
         return agrees("more than half of the claims hold together in some combination", measured)
     if all(count(verdicts, "agrees", "cannot be judged") <= half for verdicts in found.values()):
         return differs("in no combination more than half of the claims can hold", measured)
-    return cannot(f"only {judged}, at these sizes; in none do more than half hold", measured)
+    return cannot("too few claims can be judged at these sizes; in no combination do more than half hold", measured)
 
 
 def positions_alike(of: Evidence) -> Verdict:
