@@ -7,7 +7,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from studies import grid, noise
+from studies import grid, noise, study
 
 import capax
 from capax.cli import main
@@ -116,6 +116,20 @@ def test_each_form_fits_counts_of_its_own_better_than_the_others() -> None:
         rows = drawn(name, 0.05, columns=grid(heads=(1, 3), widths=(16, 64, 256, 512)))
         found = capax.compare(rows, [capax.ECM(), capax.ExponentialLaw(), capax.LogisticLaw()])
         assert found.scores[0].law == name
+
+
+@pytest.mark.slow
+def test_counts_of_table_1_are_fitted_in_the_order_of_the_paper() -> None:
+    """Härmä et al. 2024: .497 of the ECM against 1.0785 of a fifth-order polynomial."""
+    widths = tuple(2**power for power in range(4, 12))
+    for seed in range(3):
+        rows = study(sigma=0.3, seed=seed, columns=grid(widths=widths))
+        ecm, polynomial = (
+            float(np.abs(np.minimum(law.fit(rows).predict(rows), 16_000) / rows["memorized_above_chance"] - 1).mean())
+            for law in (capax.ECM(n_bootstrap=1), capax.Polynomial(degree=5, n_bootstrap=1))
+        )
+        assert 0.15 < ecm < 0.25
+        assert polynomial > 2 * ecm
 
 
 @pytest.mark.slow
