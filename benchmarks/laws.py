@@ -1,4 +1,7 @@
-"""Laws: a joint ECM fit of 500 rows (goal 1 s), 1000 bootstrap fits (goal 30 s), a plan (goal 0.2 s)."""
+"""Laws: a joint fit of 500 rows (goal 1 s), 1000 bootstrap fits or draws (goal 30 s), a plan (goal 0.2 s).
+
+Of the ECM, of the law of capacity, and of the curves of exposures.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import numpy as np
 import polars as pl
 
 import capax
+from capax.store import tables
 
 TABLE_1 = {"a": 145.27, "b": -0.13, "c": 1.29, "d": 0.13, "e": 0.20, "alpha": 400.0, "beta": 900.0}
 """The published one-layer law, with a plateau that a library of 16000 can show."""
@@ -66,6 +70,30 @@ def main() -> None:
     print(f"laws  profile intervals of {len(fitted.solution_.free)} parameters: {intervals:.2f} s", flush=True)
     plan = seconds(lambda: capax.plan(fitted, 2000, seq_len=32))
     print(f"laws  a plan of {4 * 63} candidates: {plan * 1e3:.0f} ms (goal 200)", flush=True)
+    in_bits()
+
+
+def in_bits() -> None:
+    """The laws that ship, fitted anew, and a plan that `capax plan` answers without further options."""
+    shipped = tables.from_file("reference:capacity")
+    rows = pl.concat([shipped] * (-(-500 // len(shipped))))[:500]
+    rng = np.random.default_rng(0)  # other sizes and bits: repeats of an architecture would count once
+    larger = pl.Series(rng.uniform(0.5, 2, len(rows)))
+    rows = rows.with_columns(pl.col("effective_parameters", "capacity_bits", "capacity_reached") * larger)
+    fit = seconds(lambda: capax.CapacityLaw().fit(rows))
+    drawn = seconds(lambda: capax.CapacityLaw().fit(rows).predict_interval(rows[:1])) - fit
+    print(
+        f"laws  fit of the law of capacity, 500 rows: {fit * 1e3:.0f} ms (goal 1000), 1000 draws of it: {drawn:.2f} s",
+        flush=True,
+    )
+    curves = tables.from_file("reference:exposures").filter(pl.col("optimizer") == "soap")
+    fit = seconds(lambda: capax.ExposureLaw().fit(curves))
+    print(f"laws  fit of the law of exposures, {len(curves)} points: {fit * 1e3:.0f} ms (goal 1000)", flush=True)
+    law = capax.load_law("reference")
+    sizes = {"seq_len": 16, "vocab_size": 32_000}
+    capax.plan(law, 200_000, **sizes)  # draws the law's parameters and measures the machine, once in a process
+    found = seconds(lambda: capax.plan(law, 200_000, **sizes))
+    print(f"laws  a plan of 200,000 sequences at any size: {found * 1e3:.0f} ms (goal 200)", flush=True)
 
 
 if __name__ == "__main__":
