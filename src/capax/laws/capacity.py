@@ -312,8 +312,8 @@ class CapacityLaw(Product):
         ends = [self.parameters_["c"], *self.parameter_intervals()["c"]]
         more, low, high = (f"{4**end:.2f}" for end in ends if end is not None)
         return (
-            f"Of networks with as many effective parameters one with four times the heads holds {more} times as many "
-            f"bits ({low} to {high}), so most of what heads add is their parameters. Härmä et al. 2024 conclude, of "
+            f"Of two networks with as many effective parameters, one with four times the heads holds {more} times as "
+            f"many bits ({low} to {high}): most of what heads add is their parameters. Härmä et al. 2024 conclude, of "
             "counts of sequences, that a head costs less than width (known from summaries); "
             "docs/how-to/choose-heads.md compares."
         )
