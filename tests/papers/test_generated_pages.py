@@ -18,7 +18,7 @@ def test_all_scripts_are_found() -> None:
     assert {"facts", "literature", "published", "recipes", "reproduced", "variants"} <= set(PAGES)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.very_slow] * (n in SLOW)) for n in PAGES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in PAGES])
 def test_a_page_is_what_its_script_writes(name: str) -> None:
     made = script(name)
     text = made["PAGE"].read_text("utf-8")
