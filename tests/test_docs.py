@@ -207,7 +207,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 # The commands
 
-ALIKE = {"predict biographies", "plan biographies", "predict text", "plan text"}
+ALIKE = {"predict text", "plan text"}
 """Commands that are named on their page, and shown there for another task: no law of theirs ships."""
 
 

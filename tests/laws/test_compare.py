@@ -178,3 +178,14 @@ def test_what_is_no_law_is_named() -> None:
             compare(study(), [bad])  # type: ignore[list-item]
     with pytest.raises(LawError, match=r"^law: a fitted law, got 'power'$"):
         capax.save_law("power", "law.json")  # type: ignore[arg-type]
+
+
+def test_errors_are_of_the_same_folds_whichever_laws_are_compared() -> None:
+    rows = tables.from_file("reference:grid")
+    items = {"target": "capacity_items"}
+    alone = capax.compare(rows, [capax.PowerLaw(**items)]).scores[0]
+    beside = capax.compare(rows, [capax.BitsLaw(**items), capax.ECM(**items), capax.PowerLaw(**items)])
+    (again,) = (score for score in beside.scores if score.law == "power")
+    assert again.predicted_left_out == alone.predicted_left_out
+    shuffled = capax.compare(rows.sample(fraction=1, shuffle=True, seed=0), [capax.PowerLaw(**items)]).scores[0]
+    assert shuffled.mape_left_out == pytest.approx(alone.mape_left_out, rel=1e-6)

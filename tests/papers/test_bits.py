@@ -158,11 +158,12 @@ def knows(late: float, early: float, adam: float = 1.0, spread: float = 0.01, pe
         bare = measurement(run, [1])
         held = (late if run.training.max_epochs == 1000 else early) * (adam if run.training.optimizer == "adam" else 1)
         parameters = bare.parameters.total
-        bits = min(held, most(bare) * (1.0 if perfect else 0.9)) * parameters
+        every = most(bare) * (1.0 if perfect else 0.9)
+        bits, around = min(held, every) * parameters, spread if held < every else 0.002  # what is full hardly differs
         amount = Amount(
             name="allen_zhu_bits",
             amount=bits,
-            interval=interval((1 - spread) * bits, (1 + spread) * bits),
+            interval=interval((1 - around) * bits, (1 + around) * bits),
             per_trainable_parameter=bits / parameters,
             per_parameter=bits / parameters,
             per_effective_parameter=None,

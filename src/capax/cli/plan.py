@@ -15,11 +15,12 @@ from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
 from capax.cli.planned import verification
 from capax.errors import LawError, NoPlan, shown
-from capax.laws.files import LAWS, load_law, reference_of
+from capax.laws.files import DEFAULT, LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.cost import Accelerator
 from capax.planning.plan import plan, refuse_unverified, verify_plan
 from capax.planning.plan import predict as ask
+from capax.planning.question import follows
 from capax.planning.results import BitsFrontier, Frontier, Precision, Prediction, Smallest, Verification
 from capax.results import Interval
 from capax.specs import Model, Task
@@ -61,7 +62,7 @@ def _predict(
     """
     asked = _law(kind, law)
     given = _with_further(sizes, size, single=True)
-    found = ask(asked, level=level, extrapolate=extrapolate, **given)
+    found = ask(asked, level=level, extrapolate=extrapolate, **given, **_another(asked, kind))
     output.emit(found, lambda found: _show_prediction(found, asked, kind.unit), as_json=as_json)
 
 
@@ -151,6 +152,7 @@ def _plan(
             name: integers(name, value) if isinstance(value, str) and name not in _kinds(kind) else value
             for name, value in given.items()
         },
+        **_another(asked, kind),
     )
     if not as_json:
         if isinstance(frontier, BitsFrontier):
@@ -181,16 +183,21 @@ def _law(kind: type[Any], name: str | None) -> Law:
     Raises:
         LawError: when there is none, or it is of another task.
     """
-    ships = reference_of(kind.unit)
+    ships = reference_of(kind.unit) or (DEFAULT if follows(load_law(DEFAULT), kind) else None)
     chosen = name or ships
     own = "a file of capax fit --out is required, for none ships"
     if chosen is None:
         raise LawError(f"law: of {kind.unit} {own}")
     law = load_law(chosen)
-    if law.domain_.task_class(law.items) is not kind:
+    if law.domain_.task_class(law.items) is not kind and not follows(law, kind):
         allowed = f"one of {kind.unit}" if ships else f"of {kind.unit} {own}"
         raise LawError(f"law: {allowed}, got {chosen!r}, which is of {law.domain_.task_class(law.items).unit}")
     return law
+
+
+def _another(law: Law, kind: type[Any]) -> dict[str, Any]:
+    """The task, where the law's data were of another."""
+    return {} if law.domain_.task_class(law.items) is kind else {"task": kind.tag()}
 
 
 def _with_further(sizes: Mapping[str, Any], size: tuple[str, ...], single: bool = False) -> dict[str, Any]:

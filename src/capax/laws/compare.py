@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
 import numpy as np
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sklearn.base import clone
 
 from capax.errors import CapaxError, LawError, TableError, shown
-from capax.laws.capacity import Size
+from capax.laws.capacity import ARCHITECTURE, Size
 from capax.laws.law import Law
 from capax.laws.rows import Rows, left_out
 from capax.store import frames, tables
@@ -112,16 +113,28 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     heads, widths = tables.numbers(table, "n_heads"), tables.numbers(table, "d_model")
     if not len(heads):
         raise TableError("compare: a table with at least one row is needed, got none")
+    read: dict[int, Rows] = {}
     scores, counts = [], np.empty(0)
-    for law in laws:
+    for place, law in enumerate(laws):
         try:
-            if held is None or (law.bound is not None and law.target == HELD):
+            if _in_bits(law, held):
                 law.check_options(y)
-                rows = law.read(table, y)
-                counts = rows.counts
-                scores.append(_score(law, rows, table, heads, widths))
+                read[place] = law.read(table, y)
+                counts = read[place].counts
             else:
-                scores.append(_of_items(law, held, table, heads, widths))
+                read[place] = clone(law).set_params(target=ITEMS).read(table.select(*law.columns, ITEMS))
+        except CapaxError as error:
+            scores.append(Score(law=law.name, reasons=("; ".join((str(error), *luck)),)))
+    known = {name: values for rows in read.values() for name, values in rows.columns.items()}
+    parts = _Parts(heads, widths, _folds(table, known))
+    for place, rows in read.items():
+        law = laws[place]
+        try:
+            if _in_bits(law, held):
+                scores.append(_score(law, rows, table, parts))
+            else:
+                assert held is not None
+                scores.append(_of_items(law, held, rows, table, parts))
         except CapaxError as error:
             scores.append(Score(law=law.name, reasons=("; ".join((str(error), *luck)),)))
     scores.sort(key=lambda score: np.inf if score.mape_left_out is None else score.mape_left_out)
@@ -137,12 +150,40 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
 SHAPE = {"n_layers", "n_heads", "d_head", "d_model"}
 
 
-def _of_items(law: Law, held: Law, table: pl.DataFrame, heads: np.ndarray, widths: np.ndarray) -> Score:
+@dataclass(frozen=True)
+class _Parts:
+    """What is held out in turn, the same for all laws: by heads, by widths, and folds of whole architectures."""
+
+    heads: np.ndarray
+    widths: np.ndarray
+    folds: tuple[np.ndarray, ...]
+
+
+def _folds(table: Any, known: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Whole architectures, a fifth at a time: the same for all laws, and whichever are compared.
+
+    Args:
+        known: columns of the laws, `(rows,)` each.
+    """
+    columns = {name: values for name, values in known.items() if name not in get_args(Size)}  # which follow from others
+    if isinstance(table, pl.DataFrame):
+        named = [name for name in ARCHITECTURE if name in table.columns]
+        columns |= {name: table[name].rank("dense").fill_null(0).to_numpy() for name in named}
+    columns = columns or dict(known)
+    if not columns:
+        return ()
+    return tuple(left_out(np.column_stack([columns[name] for name in sorted(columns)]), FOLDS))
+
+
+def _in_bits(law: Law, held: Law | None) -> bool:
+    """Whether a law is fitted to its own target, and not to items beside a law of what is held."""
+    return held is None or (law.bound is not None and law.target == HELD)
+
+
+def _of_items(law: Law, held: Law, rows: Rows, table: pl.DataFrame, parts: _Parts) -> Score:
     """The score of a law of counts on rows that say in bits what is held."""
     law = clone(law).set_params(target=ITEMS)
-    known = table.select(*law.columns, ITEMS)
-    rows = law.read(known)
-    score = _score(law, rows, known, heads, widths)
+    score = _score(law, rows, table.select(*law.columns, ITEMS), parts)
     own = {*law.columns, *get_args(Size)}  # sizes follow from shapes
     if not set(get_args(Size)).isdisjoint(law.columns):
         own |= SHAPE  # of which they tell
@@ -161,17 +202,16 @@ def _of_items(law: Law, held: Law, table: pl.DataFrame, heads: np.ndarray, width
     )
 
 
-def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarray) -> Score:
+def _score(law: Law, rows: Rows, table: Any, parts: _Parts) -> Score:
     fitted = clone(law).fit_rows(rows, table)
     aic, bic = None, None
-    folds = list(left_out(np.column_stack(list(rows.columns.values())), FOLDS))
-    reasons = [] if folds else [ONE_CONFIGURATION]
+    reasons = [] if parts.folds else [ONE_CONFIGURATION]
     if len(fitted.measurements().counts) == len(rows.counts):
         aic, bic = fitted.information()
     else:
         reasons.append(MERGED)
     predicted = np.full(len(rows.counts), np.nan)
-    for held in folds:
+    for held in parts.folds:
         found = _left_out(law, rows, held, "left out", reasons)
         if found is None:
             break
@@ -182,8 +222,8 @@ def _score(law: Law, rows: Rows, table: Any, heads: np.ndarray, widths: np.ndarr
         n_parameters=len(fitted.solution_.free),
         mape=mape(fitted, rows),
         mape_left_out=_error(predicted, rows.counts) if whole else None,
-        mape_largest=_largest(law, rows, widths, "width", "largest width", reasons),
-        mape_heads=_largest(law, rows, heads, "number of heads", "most heads", reasons),
+        mape_largest=_largest(law, rows, parts.widths, "width", "largest width", reasons),
+        mape_heads=_largest(law, rows, parts.heads, "number of heads", "most heads", reasons),
         aic=aic,
         bic=bic,
         predicted_left_out=tuple(predicted.tolist()) if whole else None,

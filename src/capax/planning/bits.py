@@ -327,7 +327,7 @@ def frontier(
     }
     return BitsFrontier(
         items=target,
-        **question.asked,
+        **question.named,
         **kinds,
         probability=probability,
         precision=precision,
@@ -422,7 +422,7 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     kinds = question.kinds | ({} if question.tables is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
     sizes = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
-    family = Question(question.law, {**question.asked, **kinds, **sizes})
+    family = Question(question.law, {**question.named, **kinds, **sizes})
     tried = families(family, None)
     probabilities = ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2)
     low, at_least, middle, high = question.law.quantiles(tried.table, probabilities)

@@ -53,7 +53,9 @@ def predict(
         extrapolate: answer outside the law's domain, too; by default only a law that travels does (`Law.travels`), such
             as capacity.
         sizes: those of the task and of the model by name: `seq_len=8, n_heads=2, d_model=32`. What all the law's data
-            had in common may be left out. Beside a law in bits also `exposures`: what is known after so many.
+            had in common may be left out. Beside a law in bits also `exposures`: what is known after so many; and
+            `task`, the tag of another task whose items are tokens: `task="biographies", reduction=10`. Its items follow
+            by their information.
 
     Raises:
         LawError: for a size that is missing or not allowed, outside the domain without `extrapolate`, or where the law
@@ -90,7 +92,7 @@ def predict(
     ends = law.predict_interval(table, level) if early is None else every.widened(law, table, levels, seen.spread)
     low, high = (min(float(end[0]) * items, most) for end in ends)
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes, *question.along)}
-    told |= question.kinds | ({} if early is None else {"exposures": early})
+    told |= question.named | question.kinds | ({} if early is None else {"exposures": early})
     told["trainable_parameters"] = row["trainable_parameters"]
     if law.target in IN_BITS:
         told["bits"] = value * question.per_item
@@ -166,7 +168,7 @@ def plan(
         extrapolate: go outside the law's domain, where the given sizes lead there or nothing in it holds the target; by
             default only a law that travels does, such as capacity.
         sizes: those of the task by name, and values of the model's to choose from: `seq_len=8, n_heads=[1, 2]`; those
-            of the law's domain where none are given.
+            of the law's domain where none are given. Of a law in bits also `task`, as in `predict`.
 
     Raises:
         LawError: for a value that is not allowed, outside the domain without `extrapolate`, or when the budget leaves

@@ -16,7 +16,7 @@ from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.results import Interval
-from capax.specs import Spec
+from capax.specs import Spec, Task
 from capax.specs.spec import LARGEST, LARGEST_LIBRARY, whole
 from capax.store.tables import IN_BITS, OF_RECALL
 
@@ -29,6 +29,9 @@ KINDS = (
     "the interval knows nothing of kinds of networks outside the domain; what variants, such as mixtures of experts, "
     "hold beside a plain network is in docs/how-to/which-attention.md"
 )
+TRAINED = "trained"
+FROZEN = "as a frozen read-out need not tell the tokens of one place from those of others"
+"""Why only trained tables are planned with where not every token may follow."""
 COUNTED = ("trainable_parameters", "total_parameters", "effective_parameters", "total_key_dim")
 """Columns that follow from the sizes."""
 
@@ -42,7 +45,9 @@ class Question:
     """A law, what it is asked about, and the models that it may mean.
 
     Attributes:
-        kind, model: the classes of the task and of the model that the law's data were of.
+        kind, model: the classes of the task that is asked about and of the model. They are those of the law's data,
+            unless another `task` is given: a law in bits then follows its items by their information.
+        following: what another task has by itself where sequences are asked for: length, vocabulary and loss.
         told: what the law says of how its data were measured.
         task: with the sizes that are asked about.
         asked: those sizes.
@@ -57,18 +62,23 @@ class Question:
 
     def __init__(self, law: Law | str, given: Mapping[str, Any], items: int | None = None) -> None:
         self.law = law = load_law(law)
-        self.kind = law.domain_.task_class(law.items)
+        given = {name: value for name, value in given.items() if value is not None}
+        own = law.domain_.task_class(law.items)
+        self.kind = _task(law, given.pop("task", own.tag()))
         self.model = law.domain_.model_class(law.items)
         self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}
         of_task, of_model = self.kind.size_fields(), self.model.size_fields()
-        given = {name: value for name, value in given.items() if value is not None}
+        self.following = {} if self.kind is own else self._following(given)
+        given = {name: value for name, value in given.items() if name not in self.following}
+        given |= {"embeddings": TRAINED} if self.following else {}
         self.along = self._along(given)
         given = {name: value for name, value in given.items() if name not in self.along}
-        coded = [name for name in law.coded if name in law.columns]
+        coded = [name for name in law.coded if name in law.columns and name not in self.following]
         self.tables = law.coded["embeddings"] if "embeddings" in coded and "embeddings" not in given else None
         self.kinds = {name: self._kind(name, given.pop(name, None)) for name in coded}
         self.kinds |= {name: given.pop(name) for name in list(given) if self._is_kind(name, given[name])}
-        further = [name for name in law.columns if name not in (*of_task, *self.along, *COUNTED, *law.coded)]
+        known_already = (*of_task, *self.along, *COUNTED, *law.coded, *self.following)
+        further = [name for name in law.columns if name not in known_already]
         further += [name for name in given if name in of_model and name not in of_task]
         usual = self.model.size_axes()
         self.axes = (*(name for name in dict.fromkeys(further) if name not in usual), *usual)
@@ -84,9 +94,12 @@ class Question:
             given[law.needed_for] = items
         self.given = {name: whole(name, value, error=LawError) for name, value in given.items() if name in of_task}
         self.sizes = {name: value for name, value in given.items() if name not in of_task}
-        own = self.kind.model_fields  # of facts, lengths and vocabulary follow from the file
-        fixed = {name: self._fixed(name) for name in self.kind.size_axes() if name in own and name not in self.given}
-        fields = self.of(self.kind) | {name: value for name, value in fixed.items() if value is not None} | self.given
+        fields: dict[str, Any] = dict(self.given)
+        if not self.following:
+            own_fields = self.kind.model_fields  # of facts, lengths and vocabulary follow from the file
+            missing = [name for name in self.kind.size_axes() if name in own_fields and name not in self.given]
+            fixed = {name: value for name in missing if (value := self._fixed(name)) is not None}
+            fields = self.of(self.kind) | fixed | fields
         fields |= {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
         in_bits = law.target in IN_BITS  # such a law is asked for more items than one can train on
         self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
@@ -142,6 +155,28 @@ class Question:
         if found not in self.law.coded[name]:
             raise LawError(f"{name}: {' or '.join(self.law.coded[name])}, got {shown(found)}")
         return str(found)
+
+    def _following(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Length, vocabulary and loss of another task, as the law's columns have them of sequences.
+
+        Raises:
+            LawError: where one is given that differs.
+        """
+        sizes = {name: whole(name, given[name], error=LawError) for name in self.kind.size_fields() if name in given}
+        task = self.kind.of_size(1, **sizes)
+        known = task.sizes()  # a sequence's last token is not read
+        found = {"seq_len": known["context"] + 1, "vocab_size": known["vocab_size"], "loss": task.scored("loss")}
+        for name, value in found.items():
+            if given.get(name, value) != value:
+                raise LawError(f"{name}: follows from {self.kind.unit}: {value}, got {shown(given[name])}")
+        if (tables := given.get("embeddings", TRAINED)) != TRAINED:
+            raise LawError(f"embeddings: of {self.kind.unit} {TRAINED}, {FROZEN}, got {shown(tables)}")
+        return found
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The sizes that are asked about, and the task where the law's data were of another."""
+        return self.asked | ({"task": self.kind.tag()} if self.following else {})
 
     def _along(self, given: Mapping[str, Any]) -> dict[str, int]:
         """How far along its curve a training is; empty for a law of anything else.
@@ -284,7 +319,7 @@ class Question:
             raise LawError(f"{', '.join(self.axes)}: at most 2^63 - 1 parameters, got more")
         known = [model.columns() for model in models]
         return {
-            **{name: np.full(len(models), value) for name, value in self.asked.items()},
+            **{name: np.full(len(models), value) for name, value in {**self.following, **self.asked}.items()},
             **{name: np.array([fields[name] for fields in known]) for name in self.axes},
             **{f"{kind}_parameters": np.array([count[kind] for count in counts]) for kind in ("trainable", "total")},
             **{name: np.full(len(models), value) for name, value in self.kinds.items()},
@@ -306,6 +341,9 @@ class Question:
     def untold(self) -> tuple[str, ...]:
         """A note of what the law's data, such as somebody's table, do not say of what it is asked about."""
         domain = self.law.domain_
+        if self.following:
+            data = domain.task_class(self.law.items).unit
+            return (f"the law's data were of {data}: {self.kind.unit} are taken to be {self.per_item:.4g} bits each",)
         known = {*self.law.columns, *self.law.found, *domain.ranges, *domain.protocol, *domain.kinds}
         names = [name for name in (*self.asked, *self.axes) if name not in known]
         return (f"the law's data do not say their {', '.join(names)}: it knows nothing of these",) if names else ()
@@ -331,6 +369,32 @@ class Question:
                 "choose another law, or extrapolate all the same"
             )
         return found
+
+
+def follows(law: Law, kind: type[Task]) -> bool:
+    """Whether a law can be asked about a task that its data were not of.
+
+    So can one in bits that knows trained tables, about items that the same models read and whose information needs no
+    file.
+    """
+    field = kind.model_fields.get("library")
+    of_file = field is not None and field.is_required()
+    knows = "embeddings" in law.columns or law.domain_.protocol.get("embeddings") == TRAINED
+    reads = kind.reads == law.domain_.model_class(law.items).reads
+    return law.target in IN_BITS and knows and reads and not of_file
+
+
+def _task(law: Law, tag: Any) -> type[Task]:
+    """The task of a tag: that of the law's data, or another that it can be asked about.
+
+    Raises:
+        LawError: where it cannot.
+    """
+    own = law.domain_.task_class(law.items)
+    known = {kind.tag(): kind for kind in Task.registry.values() if kind is own or follows(law, kind)}
+    if tag not in known:
+        raise LawError(f"task: {', '.join(sorted(map(str, known)))}, got {shown(tag)}")
+    return known[tag]
 
 
 def of_kinds(law: Law, outside: Iterable[str]) -> tuple[str, ...]:

@@ -243,9 +243,9 @@ def _written(network: Ensemble[Any], name: str, way: Rounding) -> Tensor:
     return read_back(name, weights, way, network.input_axis(name))[None]
 
 
-def _more(differences: Float[np.ndarray, " networks"]) -> bool:
-    """Whether the interval of a mean difference lies above 0."""
-    return float(differences.mean()) > half_of_mean(differences)
+def _more(differences: Float[np.ndarray, " networks"], tried: int) -> bool:
+    """Whether the interval of a mean difference lies above 0, wider where the best of several is compared."""
+    return float(differences.mean()) > half_of_mean(differences, 1 - (1 - LEVEL) / tried)
 
 
 def mean(values: Sequence[float], alone: bool = False) -> Mean:
@@ -302,7 +302,7 @@ def _said(
     alike = None
     if len(table) > 1 and not alone:
         others = [place for place in range(len(roundings)) if place != most]
-        alike = tuple(place for place in others if not _more(density[:, most] - density[:, place]))
+        alike = tuple(place for place in others if not _more(density[:, most] - density[:, place], len(others)))
     return Quantization(
         keys=keys,
         spec=run.spec,

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from capax.results import LEVEL
 
 
-def half_of_mean(values: Sequence[float] | Float[np.ndarray, " values"]) -> float:
-    """Half of the interval (95 %) of a mean, by Student's t, of two numbers or more."""
+def half_of_mean(values: Sequence[float] | Float[np.ndarray, " values"], level: float = LEVEL) -> float:
+    """Half of the interval of a mean, by Student's t, of two numbers or more."""
     count = len(values)
-    quantile = float(scipy.stats.t.ppf((1 + LEVEL) / 2, count - 1))
+    quantile = float(scipy.stats.t.ppf((1 + level) / 2, count - 1))
     return quantile * float(np.std(values, ddof=1)) / count**0.5

@@ -30,6 +30,7 @@ LAW = RelationLaw()
 TARGET = 0.99
 # channels below which D_K* is larger than by any law (ours: with 8 it is): logarithm and diagonal are judged without
 NARROWEST = 16
+FEWEST_CELLS = 3
 # of a claim that something is so somewhere: one place shows it, and only if none leaves it open it is not so
 ANSWERS = ("agrees", "cannot be judged", "differs")
 # difference of AIC from which one of two laws is taken to be the better one (Burnham and Anderson)
@@ -64,21 +65,28 @@ def _load(run: Measurement) -> float:
     return _items(run) * math.log2(_items(run)) / _width(run)
 
 
-def _is_built(run: Measurement) -> bool:
-    """Whether its D_K* is that of built weights, which no training reached: a bound from above."""
-    return run.key_search is not None and run.key_search.reached_by == "built"
+def _trained(run: Measurement) -> HeadCount | None:
+    """The smallest key dimension that trainings reached, where built weights need less; None where these do not."""
+    search = run.key_search
+    return search.trained if search is not None and search.reached_by == "built" else None
+
+
+def _key_dim(run: Measurement) -> int | None:
+    """The smallest key dimension that trainings reached; None where none did."""
+    built = _trained(run)
+    return run.total_key_dim if built is None else built.total_key_dim
 
 
 def _cells(of: Evidence) -> list[Measurement]:
-    """Cells in which a training reached D_K*: some head size was enough, and no built weights need less."""
-    cells = [run for run in of.runs if run.total_key_dim is not None and not _is_built(run)]
+    """Cells in which some head size was enough for trainings."""
+    cells = [run for run in of.runs if _key_dim(run) is not None]
     if not cells:
         raise Unjudged("in no cell was any head size enough")
     return cells
 
 
 def _key_dims(cells: list[Measurement]) -> np.ndarray:
-    return np.array([run.total_key_dim or 0 for run in cells], float)
+    return np.array([_key_dim(run) or 0 for run in cells], float)
 
 
 def _f1s(of: Evidence) -> dict[tuple[int, int], list[float]]:
@@ -131,13 +139,16 @@ def sharp(of: Evidence) -> Verdict:
     """On its way to .99 the F1 of every head count that gets there rises more steeply than in proportion to D_K.
 
     What "sharp" means is not stated: this is ours. Of each head count the steepest step counts, between neighbouring
-    key dimensions of which at least three lie up to its first F1 of .99 (Welch, for all its steps).
+    key dimensions of which at least three lie up to its first F1 of .99 beyond the last of a half or less (Welch, for
+    all its steps).
     """
     f1 = _f1s(of)
     gaps, said = [], []
     for heads in sorted({heads for heads, _ in f1}):
         totals = sorted(total for other, total in f1 if other == heads)
-        enough = [place for place, total in enumerate(totals) if np.mean(f1[heads, total]) >= TARGET]
+        means = [np.mean(f1[heads, total]) for total in totals]
+        last = max((place for place, mean in enumerate(means) if mean <= 0.5), default=-1)
+        enough = [place for place, mean in enumerate(means) if place > last and mean >= TARGET]
         steps = list(itertools.pairwise(totals[: enough[0] + 1])) if enough else []
         if len(steps) < 2:
             continue
@@ -146,7 +157,7 @@ def sharp(of: Evidence) -> Verdict:
         gaps.append(ev.difference(f1[heads, b], proportional[a, b], tried=len(steps)))
         said.append(f"{counted(heads, 'head')}: {np.mean(f1[heads, a]):.2f} at {a}, {np.mean(f1[heads, b]):.2f} at {b}")
     if not gaps:
-        raise Unjudged("no head count has an F1 of .99 above two smaller key dimensions")
+        raise Unjudged("no head count has an F1 of .99 beyond its last one of a half or less, above two key dimensions")
     measured = f"mean F1 at the steepest step of D_K, {'; '.join(said)}"
     steeper = "more steeply than in proportion to D_K, with every number of heads that gets to .99 (ours)"
     if all(gap.low > 0 for gap in gaps):
@@ -191,7 +202,8 @@ def grows_with_items(of: Evidence) -> Verdict:
     if not cells:
         raise Unjudged("in no cell one head was tried")
     ratios = [_items(run) / _width(run) for run in cells]
-    return ev.rises(ratios, [run.n_heads or 0 for run in cells], "the best number of heads", "items per channel")
+    heads = [(run if (built := _trained(run)) is None else built).n_heads or 0 for run in cells]
+    return ev.rises(ratios, heads, "the best number of heads", "items per channel")
 
 
 def _law_power(of: Evidence) -> ev.Estimate:
@@ -201,8 +213,17 @@ def _law_power(of: Evidence) -> ev.Estimate:
 
 
 def law_slope(of: Evidence) -> Verdict:
-    """The log-log slope of D_K* on m' log2 m' / d: 1."""
-    return ev.has_exponent(_law_power(of), 1.0, "m' log2 m' / d")
+    """The log-log slope of D_K* on m' log2 m' / d: 1, whether cells of few channels, where D_K* is large, count or not.
+
+    Where so few are left that they determine no slope, or none is of few channels, all of them count.
+    """
+    readings = {"all cells": of.runs}
+    wide = tuple(run for run in of.runs if _wide(run))
+    if len(wide) < len(of.runs) and sum(_key_dim(run) is not None for run in wide) > FEWEST_CELLS:
+        readings[f"{NARROWEST} channels and more"] = wide
+    powers = {name: _law_power(replace(of, runs=runs)) for name, runs in readings.items()}
+    found = {name: ev.has_exponent(power, 1.0, "m' log2 m' / d") for name, power in powers.items()}
+    return ev.whatever("whether cells of fewer channels count", found)
 
 
 def law_fits(of: Evidence) -> Verdict:
@@ -306,7 +327,7 @@ def grows_on_the_diagonal(of: Evidence) -> Verdict:
     for run in every:
         if not _wide(run):
             left_out[run.key] = f"; d {_width(run)}, left out"
-        elif _is_built(run):
+        elif _trained(run) is not None:
             left_out[run.key] = "; built, left out"
     cells = [run for run in every if run.key not in left_out]
     measured = ", ".join(
@@ -351,7 +372,7 @@ def above_lower_bound(of: Evidence) -> Verdict:
     """Every D_K* against the bound of real weights (LB-3), for graphs recognized to an F1 of .99."""
     cells, wrong, nearest = _cells(of), [], math.inf
     for run in cells:
-        m, d, key_dim = _items(run), _width(run), run.total_key_dim or 0
+        m, d, key_dim = _items(run), _width(run), _key_dim(run) or 0
         bits = f1_information(m, m, derangements(m).bits, TARGET)
         least = real(bits, m, run.n_heads or 1, d).value or 0.0
         if key_dim < least:

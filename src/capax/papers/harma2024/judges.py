@@ -78,7 +78,11 @@ def _at_large(width: int, verdict: Verdict) -> Verdict:
 def mac_is_mls_and_guesses(of: Evidence) -> Verdict:
     """A single training's count less M/T, on the mean, against the size that half of single trainings complete."""
     widths = _mls_and_mac(of)
-    apart = [width for width, (low, high, mac) in widths.items() if mac.high < low or mac.low > high]
+    apart = [
+        width
+        for width, (low, high, mac) in widths.items()
+        if max(low - mac.high, mac.low - high) > ALIKE * (low + high) / 2
+    ]
     close = [
         width
         for width, (low, high, mac) in widths.items()
@@ -88,10 +92,10 @@ def mac_is_mls_and_guesses(of: Evidence) -> Verdict:
         f"width {w}: {mac} less M/T, MLS {low:.3g} to {high:.3g}" for w, (low, high, mac) in widths.items()
     )
     if apart:
-        return differs(f"the intervals do not meet at width {listed(apart)}", measured)
+        return differs(f"more than {ALIKE:.0%} apart at width {listed(apart)} (both intervals)", measured)
     if len(close) == len(widths):
         return agrees(f"no more apart than {ALIKE:.0%} at every width (both intervals)", measured)
-    return cannot(f"the intervals meet, but allow more than {ALIKE:.0%} between them", measured)
+    return cannot(f"the intervals allow both less and more than {ALIKE:.0%} between them", measured)
 
 
 def mac_below_mls(of: Evidence) -> Verdict:
