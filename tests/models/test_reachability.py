@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from capax.models import reachability
 from capax.models.reachability import unreachable_tokens
 
 
@@ -81,6 +82,21 @@ def test_only_what_is_asked_is_answered_in_its_order() -> None:
     readout = np.array([[0.0], [1.0], [0.5], [0.2], [-1.0]])
     assert unreachable_tokens(readout, [3, 1, 0]) == [3, 0]
     assert unreachable_tokens(readout, []) == []
+
+
+def test_most_tokens_need_no_programme(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their own row puts them first; of those that are left the same is found as without that shortcut."""
+    readout = uniform_readout(0, 3000, 32)
+    asked: list[int] = []
+    programme = reachability._reachable
+    monkeypatch.setattr(reachability, "_reachable", lambda rows, token: asked.append(token) or programme(rows, token))
+    monkeypatch.setattr(reachability, "BLOCK", 10_000)
+    assert every_unreachable(readout) == []
+    assert len(asked) < 30
+    small = uniform_readout(1, 60, 3)
+    found = every_unreachable(small)
+    assert found == [token for token in range(60) if not programme(small / np.abs(small).max(), token)]
+    assert found
 
 
 def test_an_unreachable_token_is_never_the_arg_max() -> None:

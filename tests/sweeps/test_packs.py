@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import capax
 from capax.sweeps import packs
 from capax.sweeps.executors import Job, do
 from capax.testing.executors import small
+from capax.training.pack import Pack
 from capax.training.workers import split
 
 
@@ -26,6 +29,8 @@ def test_shapes_are_those_that_cost_the_same() -> None:
     assert one != packs.shape_of(small(), "cuda")
     assert one != packs.shape_of(small().replace(model=capax.Transformer(d_model=9, d_head=8)), "cpu")
     assert one != packs.shape_of(small(library_size=41), "cpu")
+    soap = small().replace(training=small().training.replace(optimizer="soap"))
+    assert one != packs.shape_of(soap, "cpu")
 
 
 def test_only_long_trainings_of_several_members_are_measured() -> None:
@@ -38,6 +43,21 @@ def test_the_best_size_is_a_power_of_two_within_the_pack() -> None:
     pack = packs.whole_pack(tuple(long(seed) for seed in range(3)), "cpu")
     assert len(pack.members) == 6
     assert packs.best_size(pack) in (2, 4)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_size_that_finds_no_memory_ends_the_search(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A doubling that is tried is no failure of the runs."""
+    pack, computed = packs.whole_pack(tuple(long(seed) for seed in range(4)), "cpu"), packs.prepare
+
+    def short_of_memory(part: Pack) -> Any:
+        if len(part.members) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return computed(part)
+
+    monkeypatch.setattr(packs, "prepare", short_of_memory)
+    monkeypatch.setattr(packs, "median_seconds", lambda work: 1.0)
+    assert packs.best_size(pack) == 2
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 6])

@@ -131,6 +131,7 @@ class Unlucky(Executor):
 
     def __init__(self, troubles: list[str]) -> None:
         self.troubles, self.jobs, self.sizes, self.stopped = troubles, list[Job](), list[int](), False
+        self.pack_sizes: list[int | None] = []
 
     @property
     def running(self) -> int:
@@ -140,6 +141,7 @@ class Unlucky(Executor):
         assert len(self.jobs) < self.slots
         self.jobs.append(job)
         self.sizes.append(len(job.runs))
+        self.pack_sizes.append(job.pack_size)
 
     def wait(self, seconds: float) -> list[Report]:
         job = self.jobs.pop(0)
@@ -162,6 +164,16 @@ def test_a_pack_that_finds_no_memory_is_split(tmp_path: Path) -> None:
     assert executor.sizes == [4, 2, 2, 1, 1]
     assert {state.running for state in seen} >= {0, 4, 2, 1}  # runs, not packs
     assert seen[-1].running == 0
+
+
+def test_restarts_that_find_no_memory_together_are_tried_half_as_many_at_once(tmp_path: Path) -> None:
+    executor = Unlucky(["memory"] * 2)
+    run = small().replace(protocol=capax.Mac(restarts=7))
+    (found,) = capax.sweep([run], tmp_path / "s.db", executor=executor, device="cpu")
+    assert executor.pack_sizes == [None, 3, 2]
+    assert [one.curve for one in found.members] == [
+        one.curve for one in do(Job((run,)), lambda: False).measurements[0].members
+    ]
 
 
 def test_a_run_whose_process_dies_is_tried_again_as_told(tmp_path: Path) -> None:

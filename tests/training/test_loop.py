@@ -323,3 +323,14 @@ def test_cores_without_a_pack_compute_micro_batches(monkeypatch: pytest.MonkeyPa
         with Workers(processes) as these:
             these.train(pack(range(3), training=short))
     assert asked == [(3, 1), (3, 2), (3, 5)]
+
+
+def test_on_a_gpu_an_evaluation_is_cut_where_a_step_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library may have many more rows than a batch; its widest activation stays within the same bound."""
+    learner = prepare(pack([0, 1]))
+    monkeypatch.setattr(learner, "device", "cuda")
+    rows = learner.library.rows
+    assert [learner._pieces(purpose, rows) for purpose in ("loss", "recall", "information")] == [1, 1, 1]
+    monkeypatch.setattr(ensemble, "GPU_FLOATS", 2 * rows * learner.floats_per_row["recall"] // 5)
+    assert learner._pieces("recall", rows) in (5, 6)
+    assert learner._pieces("loss", rows) == 1

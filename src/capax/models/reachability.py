@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import scipy
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 RIVALS_PER_ROUND = 64
 TURNS = 40
 """Tried before programmes are."""
 MARGIN = 1e-9
+BLOCK = 2**24
+"""Scores that are computed together."""
 
 
 def unreachable_tokens(readout: Float[np.ndarray, "vocab d_model"], tokens: list[int]) -> list[int]:
@@ -26,7 +28,23 @@ def unreachable_tokens(readout: Float[np.ndarray, "vocab d_model"], tokens: list
     readout = np.asarray(readout, dtype=np.float64)
     scale = max(float(np.abs(readout).max()), np.finfo(np.float64).tiny)  # a read-out of zeros reaches nothing
     scaled = readout / scale
-    return [token for token in tokens if not _reachable(scaled, token)]
+    left = np.array(tokens, dtype=np.int64)[~_first_by_own(scaled, tokens)]
+    return [token for token in left.tolist() if not _reachable(scaled, token)]
+
+
+def _first_by_own(readout: Float[np.ndarray, "vocab d_model"], tokens: list[int]) -> Bool[np.ndarray, " tokens"]:
+    """Which tokens are put first by their own row as the hidden vector: most are, and need no programme."""
+    found = np.empty(len(tokens), dtype=bool)
+    at_once = max(BLOCK // len(readout), 1)
+    for begin in range(0, len(tokens), at_once):
+        some = np.array(tokens[begin : begin + at_once])
+        rows = readout[some]
+        scores = rows @ readout.T
+        own = scores[np.arange(len(some)), some].copy()
+        scores[np.arange(len(some)), some] = -np.inf
+        margin = MARGIN * np.maximum(np.abs(rows).max(1), MARGIN)
+        found[begin : begin + len(some)] = own - scores.max(1, initial=-np.inf) > margin
+    return found
 
 
 def _reachable(readout: Float[np.ndarray, "vocab d_model"], token: int) -> bool:

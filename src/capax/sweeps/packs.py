@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from capax import devices, machine
 from capax.specs import Run, Training
 from capax.specs.spec import later_fields
@@ -28,7 +30,8 @@ WORTH_STEPS = 2000
 def shape_of(run: Run, device: str) -> str:
     """Hash of all that step time depends on: the run without its seed, budgets and restarts, and the machine."""
     fields = run.replace(seed=0).model_dump(mode="json")
-    for name in ("max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *later_fields(Training)):
+    of_budget = {"max_epochs", "time_limit", "patience", "min_loss_drop", "eval_every", "lr", *later_fields(Training)}
+    for name in of_budget - {"optimizer", "basis_every"}:
         del fields["training"][name]
     del fields["protocol"]
     here = [platform.processor() or platform.machine(), machine.cores(), machine.versions()["torch"], device]
@@ -91,15 +94,18 @@ def best_size_once(pack: Pack, shape: str, folder: Path | None) -> int:
 def best_size(pack: Pack) -> int:
     """The number of members whose step takes the least time per member: 2, 4, 8, ... as far as the pack goes.
 
-    The search ends where a doubling no longer helps.
+    The search ends where a doubling no longer helps, or finds no memory.
     """
     best, least, size = 2, float("inf"), 2
     while size <= len(pack.members):
         part = replace(
             pack, seeds=pack.seeds[:size], members=pack.members[:size], sizes=pack.sizes[:size], keep_weights=False
         )
-        learner = prepare(part)
-        each = median_seconds(learner.step) / size
+        try:
+            learner = prepare(part)
+            each = median_seconds(learner.step) / size
+        except (torch.OutOfMemoryError, MemoryError):
+            break
         if each > least:
             break
         best, least, size = size, each, 2 * size

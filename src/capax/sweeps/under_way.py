@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -163,6 +164,8 @@ class UnderWay:
     def _again(self, report: Report) -> bool:
         """Try a job again: a pack that was too large (or was killed) in halves, a single run as it was.
 
+        One that found no memory for its restarts is tried with half as many at once, down to two.
+
         Deaths do not count against a run whose checkpoints have advanced since the last one.
         """
         runs = report.job.runs
@@ -171,6 +174,11 @@ class UnderWay:
         if len(runs) > 1:
             half = len(runs) // 2
             self._queue.extend(map(self._job, (runs[:half], runs[half:])))
+            return True
+        members = runs[0].protocol.most_trainings
+        size = min(report.job.pack_size or members, members)
+        if report.trouble == "memory" and size > 2:
+            self._queue.append(replace(report.job, pack_size=max(size // 2, 2)))
             return True
         key = runs[0].key()
         tries, before = self._tries.get(key, (0, 0))

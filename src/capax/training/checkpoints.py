@@ -353,8 +353,10 @@ def _checksum(tensors: dict[str, Tensor]) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Have the disk hold what was written to a file or a folder."""
-    handle = os.open(path, os.O_RDONLY)
+    """Have the disk hold what was written to a file or a folder; Windows opens no folder, and no file to read alone."""
+    if os.name == "nt" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

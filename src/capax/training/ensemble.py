@@ -25,6 +25,8 @@ Found = TypeVar("Found")
 
 CACHE_FLOATS = 2**20
 """Numbers in the widest activation of a micro-batch on a CPU: 4 MB (measured: see benchmarks)."""
+GPU_FLOATS = 2**28
+"""Numbers in a pack's widest activation on a GPU, in a step and in an evaluation: 1 GB."""
 
 KEPT_BYTES = 2**25 - 2**16
 """A block that is taken and freed once: glibc then keeps up to twice as much freed memory instead of handing it back,
@@ -331,8 +333,9 @@ class Learner:
 
     def _pieces(self, purpose: Purpose, n_rows: int) -> int:
         """Into how many micro-batches a batch is cut. It depends on the shape alone, so a pack changes no rounding."""
-        if torch.device(self.device).type != "cpu":
-            return 1
+        if torch.device(self.device).type != "cpu":  # a step's rows are few enough for the pack, a library's may not be
+            every = n_rows * self.floats_per_row[purpose] * len(self.library.sizes)
+            return 1 if purpose == "loss" else math.ceil(every / GPU_FLOATS)
         return math.ceil(n_rows * self.floats_per_row[purpose] / CACHE_FLOATS)
 
 

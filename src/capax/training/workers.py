@@ -21,13 +21,11 @@ from capax import interrupts, machine
 from capax.errors import CapaxError, SpecError
 from capax.specs.spec import whole
 from capax.training.checkpoints import Checkpoint
-from capax.training.ensemble import CACHE_FLOATS, AtOnce
+from capax.training.ensemble import CACHE_FLOATS, GPU_FLOATS, AtOnce
 from capax.training.loop import Interrupted, Watch, train
 from capax.training.pack import Outcome, Pack, Status
 
 LARGEST_PACK = 128
-GPU_FLOATS = 2**28
-"""Numbers in a pack's widest activation on a GPU: 1 GB."""
 MOST_AT_ONCE = 1024
 """Processes, and threads of each: the machine has fewer cores."""
 POLL_SECONDS = 0.2

@@ -18,7 +18,7 @@ from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.fact import Fact, FactsError
 from capax.tasks.facts.library import FactLibrary, draw
 from capax.tasks.facts.table import ambiguity, answers, asked, collect, constant, one_of_pair, shuffled
-from capax.testing import TaskSuite
+from capax.testing import TaskSuite, trained
 
 COUNTRIES = Path(__file__).parents[3] / "examples" / "facts" / "countries.tsv"
 TOKENIZATIONS = ("words", "code", "bpe", "bytes")
@@ -222,7 +222,7 @@ def test_weights_are_shares_of_the_loss_and_break_recall_down(tmp_path: Path) ->
     nats = known.nats(logits, batch)[0]
     share = torch.arange(1, 31, dtype=torch.float64) / 465
     loss = known.losses(logits, batch, torch.full((1, 30), 1 / 30, dtype=torch.float64))
-    torch.testing.assert_close(loss[0], (nats * share).sum() / known.answer_len, rtol=1e-10, atol=0)
+    torch.testing.assert_close(loss[0], (nats * share).sum() / known.answer_len[0], rtol=1e-10, atol=0)
     run = capax.measure(spec, MODEL, capax.Training(max_steps=5), restarts=2)
     assert run.breakdown is not None
     tenths = [group for group in run.breakdown.groups if group.by == "frequency"]
@@ -250,6 +250,45 @@ def test_facts_of_a_file_have_no_points_of_a_curve(tmp_path: Path) -> None:
     capax.measure(task(library_size=20), MODEL, training, protocol="capacity", restarts=2, store=store)
     with pytest.raises(TableError, match="no run of"):
         capax.curves(store)
+
+
+@pytest.mark.parametrize("tokenization", ["bytes", "code"])
+def test_answers_of_other_lengths_beside_it_change_nothing_of_a_member(tokenization: str) -> None:
+    """Some of a file's facts are drawn for each member: the loss is a mean over its own answer tokens."""
+    spec = task(tokenization=tokenization, library_size=12)
+    assert trained.same_in_any_pack(spec, MODEL, capax.Training(max_steps=6, eval_steps=3))
+    generators = [numpy_generator(0, "library", member) for member in range(3)]
+    library = FactLibrary.build(spec, MODEL, (12,) * 3, generators)
+    each = [(library.stop[one, :12] - library.begin[one, :12]).double().mean() for one in range(3)]
+    torch.testing.assert_close(library.answer_len.double(), torch.stack(each))
+    assert library.select([2]).answer_len.tolist() == library.answer_len[2:].tolist()
+    assert len(set(library.answer_len.tolist())) == (3 if tokenization == "bytes" else 1)
+
+
+def test_a_module_that_answers_at_the_last_position_alone_is_asked_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lastalone.py").write_text(
+        "import torch\n\n\nclass Bag(torch.nn.Module):\n    def __init__(self, vocab_size):\n"
+        "        super().__init__()\n        self.table = torch.nn.Embedding(vocab_size, vocab_size)\n\n"
+        "    def forward(self, tokens):\n        return self.table(tokens).sum(1)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    run = capax.measure(
+        task(tokenization="words", library_size=20),
+        capax.Module(factory="lastalone:Bag"),
+        capax.Training(max_steps=60, lr=0.1),
+        restarts=1,
+        store=tmp_path / "s.db",
+        keep_weights=True,
+    )
+    memory = capax.load(run.key, tmp_path / "s.db", trust=True)
+    table = draw(run.spec.task, 20, numpy_generator(0, "library", 0))
+    right = 0
+    for line in table.text().splitlines():
+        key, relation, _ = line.split("\t")
+        right += memory.recall(key, relation).agrees is True
+    assert right == run.memorized > 0
 
 
 def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         begin, stop: where answers begin and end.
         uniform: bits of a uniform guess among the answers of each fact's relation.
         weight: of each fact in the loss; 1 on average.
-        answer_len: tokens of an answer, on average, by which the loss is a mean.
+        answer_len: tokens of an answer of each library, on average, by which the loss is a mean.
     """
 
     breaks_down: ClassVar[bool] = True
@@ -74,7 +74,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
     stop: Int[Tensor, "g items"]
     uniform: Float[Tensor, "g items"]
     weight: Float[Tensor, "g items"]
-    answer_len: float
+    answer_len: Float[Tensor, " g"]
     sizes: tuple[int, ...]
 
     @classmethod
@@ -100,11 +100,14 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
             for name, part in zip(found, parts, strict=True):
                 found[name].append(np.concatenate([part, np.zeros((n - len(part), *part.shape[1:]), part.dtype)]))
         stacked = {name: torch.from_numpy(np.stack(parts)).to(device) for name, parts in found.items()}
-        for name in ("uniform", "weight"):
+        lengths = [
+            (stop[:size] - begin[:size]).mean()
+            for begin, stop, size in zip(found["begin"], found["stop"], sizes, strict=False)
+        ]
+        stacked["answer_len"] = torch.tensor(lengths, device=device)
+        for name in ("uniform", "weight", "answer_len"):
             stacked[name] = stacked[name].to(dtype)
-        lengths = np.concatenate([stop[:size] - begin[:size] for begin, stop, size in zip(
-            found["begin"], found["stop"], sizes, strict=False)])  # fmt: skip
-        return cls(spec=spec, tables=tables, **stacked, answer_len=float(lengths.mean()), sizes=sizes)
+        return cls(spec=spec, tables=tables, **stacked, sizes=sizes)
 
     @classmethod
     def remarks(cls, spec: Facts, size: int, generator: np.random.Generator | None) -> tuple[int, tuple[str, ...]]:
@@ -149,7 +152,7 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         sizes = tuple(self.sizes[member] for member in members)
         if len(self.tokens) == 1:
             return replace(self, sizes=sizes)
-        names = ("tokens", "begin", "stop", "uniform", "weight")
+        names = ("tokens", "begin", "stop", "uniform", "weight", "answer_len")
         parts = {name: getattr(self, name)[members] for name in names}
         return replace(self, tables=tuple(self.tables[member] for member in members), sizes=sizes, **parts)
 

@@ -68,11 +68,12 @@ class FactMemory:
         if len(row) > width:
             raise FactsError(f"key: with its relation at most {width} tokens, got {len(row)}")
         answer: list[int] = []
-        longest = encoding.widest(table)[1]
+        longest, scored = encoding.widest(table)[1], self.run.spec.task.scored("recall")
         while len(answer) < longest and len(row) <= width:
             filled = row + [encoding.padding] * (width - len(row))
             with torch.no_grad():
-                logits = self.model.logits(torch.tensor(filled).view(1, 1, -1), "all")[0, 0, len(row) - 1]
+                every = self.model.logits(torch.tensor(filled).view(1, 1, -1), scored)[0, 0]
+            logits = every[-1 if scored == "last" else len(row) - 1]
             token = int(logits.argmax())
             nats -= float(logits.double().log_softmax(-1)[token])
             row.append(token)
