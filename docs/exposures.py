@@ -20,7 +20,7 @@ from scipy.optimize import least_squares
 import capax
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
-from capax.planning.bits import Fill
+from capax.planning.bits import Fill, known_share
 from capax.store import tables
 from capax.store.curves import KNOWN, begun, below_their_library
 
@@ -191,7 +191,7 @@ def held_out() -> list[str]:
     for store in HELD_OUT:
         rows = capax.curves(HERE / store)
         asked = rows.select(capacity.columns)
-        share, spread = curve.known_share(rows), curve.share_spread(rows)
+        share, spread = known_share(curve, rows.to_dict(as_series=False)), curve.share_spread(rows)
         low, middle, high = (
             share * bits for bits in Fill(1.0, 0.0).widened(capacity, asked, (0.025, 0.5, 0.975), spread)
         )

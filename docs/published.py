@@ -21,6 +21,7 @@ from capax.laws.capacity import CapacityLaw, Size
 from capax.laws.compare import ITEMS, Comparison, compare
 from capax.laws.files import LAWS, load_law
 from capax.laws.law import Law
+from capax.planning.bits import Seen
 from capax.planning.question import predicted
 from capax.store import tables
 
@@ -105,15 +106,14 @@ def networks() -> list[str]:
 
 def by_source() -> list[str]:
     """Bounds of Allen-Zhu and Li 2024, and adapters of Nguyen 2026 by their base; by size and exposures alone."""
-    found, curve = laws(by_size=True), load_law("reference:exposure")
-    assert isinstance(curve, capax.ExposureLaw)
+    found = laws(by_size=True)
     names = [f"{name}: predicted (95 %)" for name in found]
     lines = head("source", "parameters", "published, bits a parameter", *names, "beyond")
 
     def line(who: str, published: str, sizes: np.ndarray, exposures: int | None = None) -> str:
         known = np.ones(len(sizes))
         if exposures is not None:
-            known = curve.known_share({SIZE: sizes, "exposures": np.full(len(sizes), float(exposures))})
+            known = Seen.of({SIZE: sizes}, exposures).share
         ends = []
         for ours in found.values():
             value, low, high = (bits * known / sizes for bits in said(ours, {SIZE: sizes}))

@@ -469,8 +469,8 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         (("fit", "--data", STUDY, "--store", "a.db"), ["store: not with data"]),
         (("plan", "text"), ["law: of windows a file of capax fit --out is required, for none ships"]),
         (
-            ("predict", "biographies", "--law", "reference"),
-            ["law: of people a file of capax fit --out is required", "got 'reference', which is of sequences"],
+            ("predict", "biographies", "--law", "reference:power"),
+            ["law: one of people, or one in bits, such as reference, got 'reference:power', which is of sequences"],
         ),
         (
             ("fit", "--data", "reference:associations", "--law", "association", "--compare", "--degree", "3"),

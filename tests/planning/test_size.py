@@ -11,6 +11,7 @@ import pytest
 import capax
 from capax.errors import CapaxError
 from capax.laws.exposure import ExposureLaw
+from capax.planning.bits import HELD
 from capax.planning.question import predicted
 
 transformers = pytest.importorskip("transformers")
@@ -262,7 +263,8 @@ def test_costs_are_those_of_the_exposures_that_the_law_says(sized: Path) -> None
     assert isinstance(curve, ExposureLaw)
     asked = model_size(sized, bits=0.9 * law_says.bits, tokens=1000).asked
     assert asked is not None
-    exposures = np.ceil(curve.exposures_for(0.9, 1.0))
+    held = curve.known_share({"effective_parameters": [1.0], "exposures": [HELD]})[0]  # what the law calls held
+    exposures = np.ceil(curve.exposures_for(0.9 * held, 1.0))
     assert 300 < asked.exposures == exposures < 3000
     multiplied = model_size(sized).parameters.multiplied
     assert multiplied is not None

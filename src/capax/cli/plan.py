@@ -191,6 +191,8 @@ def _law(kind: type[Any], name: str | None) -> Law:
     law = load_law(chosen)
     if law.domain_.task_class(law.items) is not kind and not follows(law, kind):
         allowed = f"one of {kind.unit}" if ships else f"of {kind.unit} {own}"
+        if ships and reference_of(kind.unit) is None:
+            allowed += ", or one in bits, such as reference"
         raise LawError(f"law: {allowed}, got {chosen!r}, which is of {law.domain_.task_class(law.items).unit}")
     return law
 

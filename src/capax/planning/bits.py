@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, get_args
 
@@ -35,6 +35,8 @@ WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more
 ROUNDED = "bits are those of float32; weights rounded to bfloat16 keep nearly all of them: docs/how-to/quantize.md"
 EXPOSURES = CYCLES["cycle_steps"] * (2**USUAL_CYCLES - 1)
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
+HELD = 8 * EXPOSURES
+"""The same, by when a network holds what the law of capacity says: in eight times as many."""
 TWO_CYCLES = 300
 """The same in its first two: before, what is known depends on the depth, of which the curve knows nothing."""
 FEWER = f"with fewer than {TWO_CYCLES} exposures deep and large networks know less than the curve says: docs/laws.md"
@@ -105,7 +107,7 @@ class Seen:
         curve = load_law(CURVE)
         assert isinstance(curve, ExposureLaw)
         rows = table | {"exposures": np.full(count, exposures)}
-        share, spread = curve.known_share(rows), curve.share_spread(rows)
+        share, spread = known_share(curve, rows), curve.share_spread(rows)
         after = counted(exposures, "exposure")
         remark = (
             f"after {after} {share.min():.0%} of what a network holds is known: by {CURVE}, of "
@@ -360,6 +362,12 @@ def frontier(
     )
 
 
+def known_share(curve: ExposureLaw, rows: Mapping[str, Any]) -> np.ndarray:
+    """`(rows,)` what is known after so many exposures, of what the law of capacity says is held."""
+    held = dict(rows) | {"exposures": np.full(len(rows["exposures"]), HELD)}
+    return np.minimum(curve.known_share(rows) / curve.known_share(held), 1.0)
+
+
 def known_by(network: Network, exposures: int) -> tuple[str, ...]:
     """That the bits of a plan are those of a longer training than the one whose cost is told."""
     curve = load_law(CURVE)
@@ -367,8 +375,8 @@ def known_by(network: Network, exposures: int) -> tuple[str, ...]:
     rows = {"effective_parameters": [network.effective_parameters], "exposures": [exposures]}
     return (
         f"items and bits are what networks hold in the end; after {counted(exposures, 'exposure')} the first knows "
-        f"some {curve.known_share(rows)[0]:.0%} of that (by {CURVE}): --exposures {exposures} plans for what is known "
-        "then",
+        f"some {known_share(curve, rows)[0]:.0%} of that (by {CURVE}): --exposures {exposures} plans for what is "
+        "known then",
     )
 
 

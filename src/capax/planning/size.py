@@ -16,7 +16,7 @@ from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.models.hf_config import Described, causal_model, read_config
 from capax.overview import Displayed, Overview
-from capax.planning.bits import CURVE, Fill
+from capax.planning.bits import CURVE, HELD, Fill, known_share
 from capax.planning.cost import PEAKS, USED, hours_on, peaks
 from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
@@ -283,9 +283,10 @@ def _exposures(curve: ExposureLaw, share: float, effective: int) -> int | None:
     """Times that each item is seen until a share of what the network can hold is known; not fewer than the law's."""
     if share >= 1:
         return None
-    first = curve.domain_.ranges["exposures"][0]
-    early = curve.known_share({"effective_parameters": [effective], "exposures": [first]})[0]
-    return ceil(first if share <= early else curve.exposures_for(share, effective))
+    first, size = curve.domain_.ranges["exposures"][0], {"effective_parameters": [effective]}
+    early = known_share(curve, size | {"exposures": [first]})[0]
+    held = float(curve.known_share(size | {"exposures": [HELD]})[0])  # of what is known after endless exposures
+    return ceil(first if share <= early else curve.exposures_for(share * held, effective))
 
 
 def _bytes(total: int) -> dict[str, int]:
