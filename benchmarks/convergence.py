@@ -102,7 +102,7 @@ def cell(ends: list[list[float]], tolerance: float) -> dict[str, float] | None:
 
 def report(results: Path) -> None:
     """A line for each shape, and how many intervals hold what was reached."""
-    held, added, silent = [], [], 0
+    held, added, silent, beyond = [], [], 0, list[list[float]]()
     for line in results.read_text().splitlines():
         known = json.loads(line)
         run = capax.Run(**known["run"])
@@ -115,6 +115,7 @@ def report(results: Path) -> None:
         silent += len(cells) - len(said)
         held += [found["inside"] for found in said]
         added += [found["added"] for found in said]
+        beyond += [[found["longer"] / found["later"] - 1 for found in said]] if said else []
         each = "; ".join(
             f"{found['reached']:.0f}, then {found['longer']:.0f} ({found['low']:.0f} to {found['high']:.0f})"
             for found in said
@@ -127,6 +128,11 @@ def report(results: Path) -> None:
         f"{sum(held)} of {len(held)} intervals hold what eight times as many steps brought; {silent} cells said nothing"
     )
     print(f"the three cycles after convergence added {middle:.2f} of the last gain ({low:.2f} to {high:.2f})")
+    means, every = np.array([np.mean(shape) for shape in beyond]), [value for shape in beyond for value in shape]
+    print(
+        f"{sum(value > 0 for value in every)} of {len(every)} ended above `extrapolated`, by {means.mean():.1%} on the "
+        f"mean of {len(means)} shapes (standard error {means.std(ddof=1) / len(means) ** 0.5:.1%})"
+    )
 
 
 def main(results: Path = RESULTS, parts: int = 0, part: int = 0) -> None:
