@@ -51,7 +51,7 @@ class TestSubmititJobs(ExecutorSuite):
             (process,) = Path(f"/proc/{controller}/task/{controller}/children").read_text().split()
             os.kill(int(process), number)
             (report,) = all_reports(executor, 1)
-            assert report.trouble == "died"
+            assert report.trouble == ("timeout" if said == "time" else "died")
             assert said in report.message
         assert (tmp_path / "jobs").exists() == (number == signal.SIGKILL), "only the log of a lost job is kept"
 

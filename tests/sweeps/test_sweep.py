@@ -176,6 +176,18 @@ def test_restarts_that_find_no_memory_together_are_tried_half_as_many_at_once(tm
     ]
 
 
+def test_a_pack_whose_time_is_up_goes_on_whole_while_its_checkpoints_advance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not get as far as a checkpoint is halved, since a smaller one may."""
+    steps = iter([10, 10, 20, 20, 30, 30, *[30] * 20])  # of the two runs of a pack, at each end of its time
+    monkeypatch.setattr("capax.training.checkpoints.reached", lambda folder, seed: next(steps))
+    executor = Unlucky(["timeout"] * 4)
+    found = list(capax.sweep([small(0), small(1)], tmp_path / "s.db", executor=executor, device="cpu"))
+    assert executor.sizes == [2, 2, 2, 2, 1, 1]
+    assert len(found) == 2
+
+
 def test_a_run_whose_process_dies_is_tried_again_as_told(tmp_path: Path) -> None:
     assert len(list(capax.sweep([small()], tmp_path / "a.db", executor=Unlucky(["died"]), device="cpu"))) == 1
     with pytest.raises(SweepFailed, match=r"^every run failed, as its process died"):

@@ -153,7 +153,7 @@ class SubmititJobs(Executor):
         for path in (handle.paths.submission_file, handle.paths.submitted_pickle, handle.paths.result_pickle):
             path.unlink(missing_ok=True)
         if report.trouble == "stopped" and not self._stopping:
-            return Report(job, trouble="died", message="its time was up, or it was preempted (timeout_min?)")
+            return Report(job, trouble="timeout", message="its time was up, or it was preempted (timeout_min?)")
         return report
 
     def stop(self) -> None:

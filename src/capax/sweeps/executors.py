@@ -37,7 +37,7 @@ from capax.training.ensemble import AtOnce, one
 from capax.training.loop import Interrupted
 from capax.training.workers import OutOfMemory, Workers
 
-Trouble = Literal["died", "unstarted", "memory", "raised", "stopped"]
+Trouble = Literal["died", "timeout", "unstarted", "memory", "raised", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Report:
 
     Attributes:
         measurements: one per run, in order; none when there was trouble.
-        trouble: the process died, no process could start, memory ran out, the training raised, or it was stopped from
-            outside.
+        trouble: the process died, its time was up, no process could start, memory ran out, the training raised, or it
+            was stopped from outside.
         message: the error, on one line.
         pack_size: members that train together best, where this was measured.
     """

@@ -49,7 +49,7 @@ class UnderWay:
         self._queue: deque[Job] = deque()
         self._reports: deque[Report] = deque()
         self._found: deque[Measurement] = deque()
-        self._tries: dict[str, tuple[int, int]] = {}
+        self._tries: dict[tuple[str, int], tuple[int, int]] = {}
         self._pack_sizes: dict[str, int] = {}
         self._kept: set[str] = set()
         self._unsaved: dict[str, None] = {}
@@ -121,7 +121,7 @@ class UnderWay:
             self._forget(job.runs[0])
         if report.trouble == "unstarted":
             self._ending = self._ending or SweepFailed(report.message)
-        elif report.trouble in ("died", "memory", "raised") and not self._again(report):
+        elif report.trouble in ("died", "timeout", "memory", "raised") and not self._again(report):
             self._fail(report)
         return kept
 
@@ -164,13 +164,21 @@ class UnderWay:
     def _again(self, report: Report) -> bool:
         """Try a job again: a pack that was too large (or was killed) in halves, a single run as it was.
 
-        One that found no memory for its restarts is tried with half as many at once, down to two.
+        One that found no memory for its restarts is tried with half as many at once, down to two; a pack whose time was
+        up goes on as it was, while its checkpoints advance.
 
         Deaths do not count against a run whose checkpoints have advanced since the last one.
         """
         runs = report.job.runs
         if report.trouble == "raised":
             return False
+        key = runs[0].key(), len(runs)
+        tries, before = self._tries.get(key, (0, 0))
+        reached = sum(checkpoints.reached(self._folder(run), run.seed) for run in runs)
+        if report.trouble == "timeout" and reached > before:
+            self._tries[key] = (tries, reached)
+            self._queue.append(report.job)
+            return True
         if len(runs) > 1:
             half = len(runs) // 2
             self._queue.extend(map(self._job, (runs[:half], runs[half:])))
@@ -180,9 +188,6 @@ class UnderWay:
         if report.trouble == "memory" and size > 2:
             self._queue.append(replace(report.job, pack_size=max(size // 2, 2)))
             return True
-        key = runs[0].key()
-        tries, before = self._tries.get(key, (0, 0))
-        reached = checkpoints.reached(self._folder(runs[0]), runs[0].seed)
         tries = 1 if report.trouble == "died" and reached > before else tries + 1
         self._tries[key] = (tries, reached)
         if tries > self._retries:
@@ -193,7 +198,7 @@ class UnderWay:
     def _fail(self, report: Report) -> None:
         for run in report.job.runs:
             self._note_failed(run, report.message)
-        if report.trouble == "died":
+        if report.trouble in ("died", "timeout"):
             self.dead += len(report.job.runs)
 
     def _note_failed(self, run: Run, message: str) -> None:
