@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.preprocessing import PolynomialFeatures
 
 from capax.errors import CapaxError
@@ -341,13 +343,30 @@ def unseen_inside_range(of: Evidence) -> Verdict:
     return _ecms(judged)
 
 
+REFITS = 100
+"""Of a law, to data drawn from it: how far what it says of networks that are held out is off as a whole."""
+
+
+def _mean_error(law: Law, runs: Sequence[Measurement], held: np.ndarray) -> ev.Estimate:
+    """The mean signed error on networks that are held out, of them and of the fit that they share, both uncertain."""
+    errors, rows = _error(law, runs, held, ~held), law.read(tables.table(runs))
+    fitted = clone(law).set_params(n_bootstrap=REFITS).fit_rows(rows.take(~held))
+    measured = np.array([run.memorized_above_chance for run in runs])[held]
+    library = np.array([run.library_size for run in runs], float)[held]
+    capacities = fitted._capacities(rows.take(held).columns)
+    said = [np.minimum(capacities(theta)[0], library) / measured for theta in fitted.bootstrap()[:, :-1]]
+    of_networks, of_fit = ev.mean(errors), norm.ppf((1 + LEVEL) / 2) * np.mean(said, axis=1).std(ddof=1)
+    half = float(np.hypot(of_networks.high - of_networks.value, of_fit))
+    return ev.Estimate(of_networks.value, of_networks.value - half, of_networks.value + half)
+
+
 def off_at_more_heads(of: Evidence) -> Verdict:
     """Whether what is predicted of the largest head count, which the fit did not see, is over or under."""
     runs = _known(of)
     held = _most_heads(runs)
 
     def judged(ecm: ECM) -> Verdict:
-        error = ev.mean(_error(ecm, runs, held, ~held))
+        error = _mean_error(ecm, runs, held)
         if max(abs(error.low), abs(error.high)) <= RIGHT:
             return differs(f"the mean signed error is within {RIGHT:.0%}: neither", str(error))
         if error.holds(0):
