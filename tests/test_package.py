@@ -164,3 +164,10 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     small = ("--library-size", "8", "--d-model", "16", "--restarts", "1", "--max-epochs", "5")
     measured = json.loads(installed("measure", "sequences", *small, "--json"))
     assert 0 <= measured["memorized"] <= 8
+
+
+def test_data_that_ship_stay_small() -> None:
+    """Tables, laws and published measurements together: a wheel is downloaded by many who need none of them."""
+    files = [path for path in (Path(capax.__file__).parent / "data").rglob("*") if path.is_file()]
+    assert len(files) > 20
+    assert sum(path.stat().st_size for path in files) < 2_000_000
