@@ -30,6 +30,7 @@ LAW = RelationLaw()
 TARGET = 0.99
 # channels below which D_K* is larger than by any law (ours: with 8 it is): logarithm and diagonal are judged without
 NARROWEST = 16
+# cells up to which a slope of those of so many channels alone is not looked at
 FEWEST_CELLS = 3
 # of a claim that something is so somewhere: one place shows it, and only if none leaves it open it is not so
 ANSWERS = ("agrees", "cannot be judged", "differs")
