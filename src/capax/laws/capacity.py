@@ -303,8 +303,6 @@ class CapacityLaw(Product):
             notes.append(f"{which} an architecture; those of one count once, by their geometric mean")
         return notes
 
-    # Intervals
-
     def heads_or_width(self) -> str | None:
         """By the exponent c of the heads' channels, and what Härmä et al. 2024 conclude."""
         if self.measured is None or self.parameters_.get("c") is None:
@@ -317,6 +315,8 @@ class CapacityLaw(Product):
             "counts of sequences, that a head costs less than width (known from summaries); "
             "docs/how-to/choose-heads.md compares."
         )
+
+    # Intervals
 
     def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
         """Quantiles of the posterior's draws; a parameter in `undetermined_` has neither end."""

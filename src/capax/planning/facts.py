@@ -16,7 +16,7 @@ from capax.planning.bits import checked_budget, frontier
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
 from capax.planning.fills import exposures, fill, of_bounds
-from capax.planning.question import SUREST, Question, predicted
+from capax.planning.question import SUREST, Question, as_sequences, predicted
 from capax.planning.results import SIZES, Network, Precision, Smallest, held_in_words, networks, verified
 from capax.planning.written import ways
 from capax.probes.quantization import recalled_share
@@ -361,9 +361,8 @@ def promised(facts: Facts, model: Any, recall: float, law: Law | str = "referenc
 
 def _question(law: Law, task: Facts, sizes: dict[str, Any]) -> Question:
     """What a law is asked about a file: the bits of its answers."""
-    known = task.sizes()
-    loss = {"loss": task.scored("loss")} if "loss" in law.coded else {}
-    found = Question(law, {"seq_len": known["context"] + 1, "vocab_size": known["vocab_size"], **loss, **sizes})
+    alike = {name: value for name, value in as_sequences(task).items() if name != "loss" or name in law.coded}
+    found = Question(law, {**alike, **sizes})
     found.task, found.per_item = task, task.known.entropy_per_fact
     return found
 

@@ -163,9 +163,7 @@ class Question:
             LawError: where one is given that differs.
         """
         sizes = {name: whole(name, given[name], error=LawError) for name in self.kind.size_fields() if name in given}
-        task = self.kind.of_size(1, **sizes)
-        known = task.sizes()  # a sequence's last token is not read
-        found = {"seq_len": known["context"] + 1, "vocab_size": known["vocab_size"], "loss": task.scored("loss")}
+        found = as_sequences(self.kind.of_size(1, **sizes))
         for name, value in found.items():
             if given.get(name, value) != value:
                 raise LawError(f"{name}: follows from {self.kind.unit}: {value}, got {shown(given[name])}")
@@ -369,6 +367,12 @@ class Question:
                 "choose another law, or extrapolate all the same"
             )
         return found
+
+
+def as_sequences(task: Task) -> dict[str, Any]:
+    """Length, vocabulary and loss of the sequences that a task's items are as long as."""
+    known = task.sizes()  # a sequence's last token is not read
+    return {"seq_len": known["context"] + 1, "vocab_size": known["vocab_size"], "loss": task.scored("loss")}
 
 
 def follows(law: Law, kind: type[Task]) -> bool:

@@ -349,11 +349,14 @@ REFITS = 100
 
 def _mean_error(law: Law, runs: Sequence[Measurement], held: np.ndarray) -> ev.Estimate:
     """The mean signed error on networks that are held out, of them and of the fit that they share, both uncertain."""
-    errors, rows = _error(law, runs, held, ~held), law.read(tables.table(runs))
-    fitted = clone(law).set_params(n_bootstrap=REFITS).fit_rows(rows.take(~held))
+    table = tables.table(runs)
+    rows = law.read(table)
+    fitted = clone(law).set_params(n_bootstrap=REFITS).fit_rows(rows.take(~held), table.filter(~held))
     measured = np.array([run.memorized_above_chance for run in runs])[held]
     library = np.array([run.library_size for run in runs], float)[held]
-    capacities = fitted._capacities(rows.take(held).columns)
+    columns = rows.take(held).columns
+    errors = np.minimum(fitted._predict(columns), library) / measured - 1
+    capacities = fitted._capacities(columns)
     said = [np.minimum(capacities(theta)[0], library) / measured for theta in fitted.bootstrap()[:, :-1]]
     of_networks, of_fit = ev.mean(errors), norm.ppf((1 + LEVEL) / 2) * np.mean(said, axis=1).std(ddof=1)
     half = float(np.hypot(of_networks.high - of_networks.value, of_fit))
