@@ -1,8 +1,8 @@
 """Whether intervals of extrapolated capacities hold what trainings eight times as long reach. By name only.
 
-`python -m benchmarks.convergence FILE` reports; `... FILE PARTS PART` first trains one part of the shapes and adds them
-to a file of results; shapes that it holds are not repeated. Each shape is three cells: three libraries, with three
-restarts each, all in one pack.
+`python -m benchmarks.convergence FILE` reports; `... FILE PARTS PART [SEED]` first trains one part of the shapes and adds
+them to a file of results; shapes that it holds are not repeated. The seed draws the shapes. Each shape is three cells:
+three libraries, with three restarts each, all in one pack.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from capax.training.pack import Pack
 from capax.training.prepare import prepare
 from capax.training.stopping import converged_at
 
-SHAPES, SEED, CELLS, RESTARTS = 17, 0, 3, 3
+SHAPES, CELLS, RESTARTS = 17, 3, 3
 LONGER, MOST_TOKENS, MOST_STEPS = 8, 2000, 25_000
 RESULTS = Path("convergence.jsonl")
+TOLERANCES = (0.2, 0.15, 0.1, 0.07, 0.05, 0.035)
 CHOICES: dict[str, tuple[Any, ...]] = {
     "d_model": (6, 8, 12),
     "n_heads": (1, 2, 4),
@@ -37,9 +38,9 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def shapes() -> list[capax.Run]:
+def shapes(seed: int) -> list[capax.Run]:
     """Different networks and tasks, drawn from `CHOICES`, as runs."""
-    generator, found = np.random.default_rng(SEED), dict[str, capax.Run]()
+    generator, found = np.random.default_rng(seed), dict[str, capax.Run]()
     while len(found) < SHAPES:
         drawn = {name: values[generator.integers(len(values))] for name, values in CHOICES.items()}
         task = capax.Sequences(**{name: drawn.pop(name) for name in ("seq_len", "vocab_size", "loss")})
@@ -87,11 +88,9 @@ def cell(ends: list[list[float]], tolerance: float) -> dict[str, float] | None:
     if found.later is None or found.interval is None or found.interval.high is None:
         return None
     longer = float(np.mean([bits[max(at) + 2] for bits in most]))  # type: ignore[type-var, operator]
-    assert found.last_gain is not None
-    last = found.reached * found.last_gain / (1 + found.last_gain)
     return {
         "reached": found.reached,
-        "added": (longer - found.reached) / last if last > 0 else float("nan"),
+        "added": (longer - found.reached) / (found.later - found.reached),
         "later": found.later,
         "low": found.interval.low,
         "high": found.interval.high,
@@ -100,53 +99,60 @@ def cell(ends: list[list[float]], tolerance: float) -> dict[str, float] | None:
     }
 
 
-def report(results: Path) -> None:
-    """A line for each shape, and how many intervals hold what was reached."""
-    held, added, silent, beyond = [], [], 0, list[list[float]]()
+Shape = tuple[capax.Run, list[dict[str, float]]]
+
+
+def said(results: Path, tolerance: float | None = None) -> list[Shape]:
+    """The cells of each shape that said what they would reach; None: by the tolerance of the recipe."""
+    found = list[Shape]()
     for line in results.read_text().splitlines():
         known = json.loads(line)
         run = capax.Run(**known["run"])
-        assert run.training.cycle_tolerance is not None
-        cells = [
-            cell(known["ends"][place : place + RESTARTS], run.training.cycle_tolerance)
-            for place in range(0, CELLS * RESTARTS, RESTARTS)
-        ]
-        said = [found for found in cells if found is not None]
-        silent += len(cells) - len(said)
-        held += [found["inside"] for found in said]
-        added += [found["added"] for found in said]
-        beyond += [[found["longer"] / found["later"] - 1 for found in said]] if said else []
+        at = run.training.cycle_tolerance if tolerance is None else tolerance
+        assert at is not None
+        places = range(0, CELLS * RESTARTS, RESTARTS)
+        cells = (cell(known["ends"][place : place + RESTARTS], at) for place in places)
+        found.append((run, [one for one in cells if one is not None]))
+    return found
+
+
+def report(results: Path) -> None:
+    """A line for each shape; then, by tolerance, how far what was reached lies from what was said."""
+    for run, cells in said(results):
         each = "; ".join(
             f"{found['reached']:.0f}, then {found['longer']:.0f} ({found['low']:.0f} to {found['high']:.0f})"
-            for found in said
+            for found in cells
         )
         model: Any = run.model
         setting = f"{model.words()}, FFN {model.ffn}, embeddings {model.embeddings} | {run.task.words()}"
-        print(f"| {setting} | {known['effective']} | {each} |")
-    low, middle, high = np.nanquantile(added, [0.025, 0.5, 0.975])
+        print(f"| {setting} | {model.effective_parameters(**run.task.sizes())} | {each} |")
     print(
-        f"{sum(held)} of {len(held)} intervals hold what eight times as many steps brought; {silent} cells said nothing"
+        "\n| ended as a cycle added less than | cells | in the interval | added, of what the rule adds | reached by said |"
     )
-    print(f"the three cycles after convergence added {middle:.2f} of the last gain ({low:.2f} to {high:.2f})")
-    means, every = np.array([np.mean(shape) for shape in beyond]), [value for shape in beyond for value in shape]
-    print(
-        f"{sum(value > 0 for value in every)} of {len(every)} ended above `extrapolated`, by {means.mean():.1%} on the "
-        f"mean of {len(means)} shapes (standard error {means.std(ddof=1) / len(means) ** 0.5:.1%})"
-    )
+    print("| --- | --- | --- | --- | --- |")
+    for tolerance in TOLERANCES:
+        shapes = [cells for _, cells in said(results, tolerance) if cells]
+        every = [found for cells in shapes for found in cells]
+        low, middle, high = np.quantile([found["added"] for found in every], [0.025, 0.5, 0.975])
+        over = np.array([np.mean([found["longer"] / found["later"] - 1 for found in cells]) for cells in shapes])
+        print(
+            f"| {tolerance:.1%} | {len(every)} of {len(shapes)} shapes | {sum(found['inside'] for found in every)} | "
+            f"{middle:.2f} ({low:.2f} to {high:.2f}) | {over.mean():+.1%} ± {over.std(ddof=1) / len(over) ** 0.5:.1%} |"
+        )
 
 
-def main(results: Path = RESULTS, parts: int = 0, part: int = 0) -> None:
+def main(results: Path = RESULTS, parts: int = 0, part: int = 0, seed: int = 0) -> None:
     """Train the shapes of one part, or all where the file is not there; then report."""
     if parts or not results.exists():
-        train(results, parts or 1, part)
+        train(results, parts or 1, part, seed)
     report(results)
 
 
-def train(results: Path, parts: int, part: int) -> None:
+def train(results: Path, parts: int, part: int, seed: int) -> None:
     """Add the shapes of one part to a file."""
     torch.set_num_threads(1)
     known = {json.loads(line)["key"] for line in results.read_text().splitlines()} if results.exists() else set()
-    for run in shapes()[part::parts]:
+    for run in shapes(seed)[part::parts]:
         if run.key() in known:
             continue
         ends, steps = trained(run)

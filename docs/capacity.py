@@ -1,7 +1,7 @@
 """Writes what capacity.md and the README show of runs, and the reference data: `python docs/capacity.py`.
 
-In the folder lies the store that `capax sweep examples/capacity.toml` wrote. What its trainings tend to is extrapolated
-anew from the ends of their cycles. Networks of the demonstration are among them. A test compares the pages.
+In the folder lies the store that `capax sweep examples/capacity.toml` wrote. Networks of the demonstration are among
+them. A test compares the pages.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from parts import filled, head
 
 import capax
@@ -17,7 +16,6 @@ from capax.cli.demo import CELLS
 from capax.figures.capacity import bits_by_parameters, convergence, per_parameter
 from capax.figures.drawing import draw
 from capax.figures.runs import read
-from capax.protocols.capacity import estimated
 from capax.results import CapacityEstimate, Measurement
 from capax.store import tables
 
@@ -34,18 +32,8 @@ HEADS = (
 
 
 def runs() -> list[Measurement]:
-    """The runs, by their effective parameters, with what they would reach by the rule of today."""
-    return sorted(map(extrapolated, read([FOLDER / "capacity.db"]).runs), key=lambda run: (per_parameter(run), run.key))
-
-
-def extrapolated(run: Measurement) -> Measurement:
-    """The run with what its restarts would reach by the rule of today."""
-    held = run.capacity
-    assert held is not None
-    ends = [np.maximum.accumulate([end.bits for end in member.cycles]).tolist() for member in run.members]
-    ended = all(member.stop_reason == "converged" for member in run.members)
-    found = estimated(ends, ended, run.parameters, held.library_bits, held.library_sizes)
-    return run.model_copy(update={"capacity": found})
+    """The runs, by their effective parameters."""
+    return sorted(read([FOLDER / "capacity.db"]).runs, key=lambda run: (per_parameter(run), run.key))
 
 
 def table(found: Sequence[Measurement]) -> list[str]:
@@ -115,7 +103,7 @@ def demonstrated() -> list[Measurement]:
 
 def reference() -> bytes:
     """The runs, and those of the studies, as the table that ships with capax."""
-    studies = map(extrapolated, (run for study in STUDIES for run in read([FOLDER / study]).runs))
+    studies = (run for study in STUDIES for run in read([FOLDER / study]).runs)
     return tables.table({run.key: run for run in (*studies, *runs())}.values()).write_csv().encode()
 
 

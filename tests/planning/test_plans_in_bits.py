@@ -569,7 +569,7 @@ def test_what_is_expected_is_as_often_exceeded_as_missed() -> None:
 def test_bits_of_a_longer_training_than_the_one_whose_cost_is_told_are_told_as_such() -> None:
     """Planned for what is known after those exposures, the first is the smallest that knows it then."""
     asked = {"seq_len": 16, "vocab_size": 1000}
-    found, early = capax.plan("reference", 20_000, **asked), capax.plan("reference", 20_000, **asked, exposures=3100)
+    found, early = capax.plan("reference", 23_000, **asked), capax.plan("reference", 23_000, **asked, exposures=3100)
     (told,) = (note for note in found.notes if "in the end" in note)
     share = float(re.search(r"after 3100 exposures the first knows some (\d+)% of that", told).group(1)) / 100
     assert 0.85 < share < 1
