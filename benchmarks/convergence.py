@@ -1,7 +1,7 @@
 """Whether intervals of extrapolated capacities hold what trainings eight times as long reach. By name only.
 
-`python -m benchmarks.convergence FILE` reports; `... FILE PARTS PART [SEED]` first trains one part of the shapes and adds
-them to a file of results; shapes that it holds are not repeated. The seed draws the shapes. Each shape is three cells:
+`python -m benchmarks.convergence FILE` reports; `... FILE PARTS PART [SEED]` first trains one part of the shapes, which
+the seed draws, and adds them to a file of results; shapes that it holds are not repeated. Each shape is three cells:
 three libraries, with three restarts each, all in one pack.
 """
 
@@ -126,9 +126,14 @@ def report(results: Path) -> None:
         model: Any = run.model
         setting = f"{model.words()}, FFN {model.ffn}, embeddings {model.embeddings} | {run.task.words()}"
         print(f"| {setting} | {model.effective_parameters(**run.task.sizes())} | {each} |")
-    print(
-        "\n| ended as a cycle added less than | cells | in the interval | added, of what the rule adds | reached by said |"
+    heads = (
+        "ended as a cycle added less than",
+        "cells",
+        "in the interval",
+        "added, of the rule's",
+        "above what it says",
     )
+    print(f"\n| {' | '.join(heads)} |")
     print("| --- | --- | --- | --- | --- |")
     for tolerance in TOLERANCES:
         shapes = [cells for _, cells in said(results, tolerance) if cells]

@@ -7,7 +7,7 @@ from doc_scripts import DOCS, script
 
 import capax
 from capax.cli.demo import CELLS
-from capax.store import tables
+from capax.store import Store, tables
 from capax.sweeps.grid import read_study
 
 
@@ -31,6 +31,17 @@ def test_the_pictures_are_there() -> None:
 def test_the_reference_data_have_their_columns() -> None:
     rows = tables.from_file("reference:capacity")
     assert {"capacity_bits", "capacity_low", "capacity_high", "effective_parameters", "converged"} <= set(rows.columns)
+
+
+@pytest.mark.slow
+def test_all_stores_have_the_estimates_of_the_rule_of_today() -> None:
+    made, estimates = script("estimates"), 0
+    for path in made["STORES"]:
+        with Store(path, read_only=True) as store:
+            runs = list(store.each())
+        assert [run.key for run in runs if made["renewed"](run) != run] == [], "run python docs/estimates.py"
+        estimates += sum(run.capacity is not None for run in runs)
+    assert estimates > 390
 
 
 def test_the_runs_are_those_of_the_study(runs: list[capax.Measurement]) -> None:

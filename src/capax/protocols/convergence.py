@@ -1,9 +1,9 @@
 """What trainings would reach in eight times as many steps, by what they knew at the ends of cycles.
 
-Gains of later cycles shrink, but by no one law: some networks gain nothing more, in others the next three cycles add
-three times what the last one added, and the less that was, the larger the multiple. So no curve is extrapolated. What is
-added is the last gain once more and a share of what is known, which is the mean of what was measured after large last
-gains and after small ones; the interval holds nearly all of it (benchmarks/records says of which networks).
+Gains of later cycles shrink, but by no one law: some networks gain nothing more; in others the next three cycles add
+three times what the last one added, and the less that was, the larger is the multiple. So no curve is extrapolated.
+What is added is the last gain once more and a share of what is known: the mean of what was measured, after large last
+gains and after small ones. The interval holds nearly all of it (benchmarks/records says of which networks).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from capax.protocols.means import half_of_mean
 from capax.results import LEVEL, Interval
 
 SHARE = 0.025
-"""What the three cycles after convergence add to what is known, beside what the last one added, on the mean of shapes."""
+"""What three cycles after convergence add to what is known, beside what the last one added."""
 
 OF = "bits known after eight times as many steps, mean of all restarts on this library"
 
