@@ -25,6 +25,10 @@ SHAPES, CELLS, RESTARTS = 17, 3, 3
 LONGER, MOST_TOKENS, MOST_STEPS = 8, 2000, 25_000
 RESULTS = Path("convergence.jsonl")
 TOLERANCES = (0.2, 0.15, 0.1, 0.07, 0.05, 0.035)
+HEADS = (
+    *("ended as a cycle added less than", "cells of shapes", "that cycle added", "the next three", "of the rule's"),
+    *("nothing to twice the rule's", "in the interval", "above what it says"),
+)
 CHOICES: dict[str, tuple[Any, ...]] = {
     "d_model": (6, 8, 12),
     "n_heads": (1, 2, 4),
@@ -76,7 +80,7 @@ def trained(run: capax.Run) -> tuple[list[list[float]], int]:
 
 
 def cell(ends: list[list[float]], tolerance: float) -> dict[str, float] | None:
-    """What a cell's restarts said when they had converged, and knew after eight times as many steps.
+    """What a cell's restarts said when they had converged, and knew after eight times as many steps, each of its own.
 
     None where one did not converge, or gains did not shrink.
     """
@@ -87,9 +91,10 @@ def cell(ends: list[list[float]], tolerance: float) -> dict[str, float] | None:
     found = trend([bits[:stop].tolist() for bits, stop in zip(most, at, strict=True)])
     if found.later is None or found.interval is None or found.interval.high is None:
         return None
-    longer = float(np.mean([bits[max(at) + 2] for bits in most]))  # type: ignore[type-var, operator]
+    longer = float(np.mean([bits[stop + 2] for bits, stop in zip(most, at, strict=True)]))  # type: ignore[operator]
     return {
         "reached": found.reached,
+        "last": float(np.mean([bits[stop - 1] - bits[stop - 2] for bits, stop in zip(most, at, strict=True)])),  # type: ignore[operator]
         "added": (longer - found.reached) / (found.later - found.reached),
         "later": found.later,
         "low": found.interval.low,
@@ -126,24 +131,31 @@ def report(results: Path) -> None:
         model: Any = run.model
         setting = f"{model.words()}, FFN {model.ffn}, embeddings {model.embeddings} | {run.task.words()}"
         print(f"| {setting} | {model.effective_parameters(**run.task.sizes())} | {each} |")
-    heads = (
-        "ended as a cycle added less than",
-        "cells",
-        "in the interval",
-        "added, of the rule's",
-        "above what it says",
-    )
-    print(f"\n| {' | '.join(heads)} |")
-    print("| --- | --- | --- | --- | --- |")
+    print(f"\n| {' | '.join(HEADS)} |\n|{' --- |' * len(HEADS)}")
     for tolerance in TOLERANCES:
         shapes = [cells for _, cells in said(results, tolerance) if cells]
         every = [found for cells in shapes for found in cells]
-        low, middle, high = np.quantile([found["added"] for found in every], [0.025, 0.5, 0.975])
-        over = np.array([np.mean([found["longer"] / found["later"] - 1 for found in cells]) for cells in shapes])
-        print(
-            f"| {tolerance:.1%} | {len(every)} of {len(shapes)} shapes | {sum(found['inside'] for found in every)} | "
-            f"{middle:.2f} ({low:.2f} to {high:.2f}) | {over.mean():+.1%} ± {over.std(ddof=1) / len(over) ** 0.5:.1%} |"
+        added = np.array([found["added"] for found in every])
+        over, gain, further = (
+            np.array([np.mean([of(found) for found in cells]) for cells in shapes])
+            for of in (
+                lambda found: found["longer"] / found["later"] - 1,
+                lambda found: found["last"] / found["reached"],
+                lambda found: found["longer"] / found["reached"] - 1,
+            )
         )
+        low, middle, high = np.quantile(added, [0.025, 0.5, 0.975])
+        cells = (
+            f"{tolerance:.1%}",
+            f"{len(every)} of {len(shapes)}",
+            f"{gain.mean():.1%}",
+            f"{further.mean():.1%}",
+            f"{middle:.2f} ({low:.2f} to {high:.2f})",
+            f"{((added >= 0) & (added <= 2)).sum()}",
+            f"{sum(found['inside'] for found in every)}",
+            f"{over.mean():+.1%} ± {over.std(ddof=1) / len(over) ** 0.5:.1%}",
+        )
+        print(f"| {' | '.join(cells)} |")
 
 
 def main(results: Path = RESULTS, parts: int = 0, part: int = 0, seed: int = 0) -> None:

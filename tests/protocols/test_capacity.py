@@ -268,7 +268,7 @@ def test_a_trend_needs_gains_that_shrink() -> None:
 
 @pytest.mark.slow
 def test_the_interval_of_a_trend_holds_the_mean_of_all_restarts() -> None:
-    """Student's for restarts, and what is still to come lies between nothing and twice the usual in 95 % of cases."""
+    """Where restarts are normal, and what is still to come is, from nothing to twice the usual in 95 % of cases."""
     generator, held = np.random.default_rng(0), 0
     usual = SHARE * 100
     for _ in range(2000):

@@ -17,7 +17,7 @@ import numpy as np
 from capax.protocols.means import half_of_mean
 from capax.results import LEVEL, Interval
 
-SHARE = 0.025
+SHARE = 0.02
 """What three cycles after convergence add to what is known, beside what the last one added."""
 
 OF = "bits known after eight times as many steps, mean of all restarts on this library"

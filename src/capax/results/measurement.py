@@ -94,8 +94,8 @@ class CapacityEstimate(Result):
     extrapolated: Annotated[
         float | None,
         Field(
-            description="What the mean would be after eight times as many steps, by the gain of the last cycle; None "
-            "where it did not converge."
+            description="What the mean would be after eight times as many steps, by what is known and the last gain; "
+            "None where it did not converge."
         ),
     ]
     interval: Annotated[Interval | None, Field(description="Of `extrapolated`; None as that is.")]
