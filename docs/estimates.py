@@ -7,6 +7,7 @@ made of stores is made anew after it. A test compares.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,7 @@ def main() -> None:
     for path in STORES:
         with Store(path, read_only=True) as store:
             changed = [anew for run in store.each() if (anew := renewed(run)) != run]
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             for run in changed:
                 text = run.model_copy(update={"name": None, "tags": ()}).to_json()
                 connection.execute("UPDATE runs SET measurement = ? WHERE key = ?", (text, run.key))
