@@ -42,7 +42,7 @@ def drawn(
     }
     logs = np.log(2 * table["effective_parameters"]) + 0.05 * rng.standard_normal(rows)
     for name, exponent in exponents.items():
-        logs += exponent * (TERMS[name].log if name in TERMS else np.log)(table[name])
+        logs += exponent * (TERMS[name][0].log if name in TERMS else np.log)(table[name])
     kept = {name: values for name, values in table.items() if name in ("effective_parameters", *of, *exponents)}
     return pl.DataFrame(kept | {"capacity_bits": np.exp(logs)})
 
@@ -59,17 +59,35 @@ def test_heads_against_width_are_told_by_what_the_data_say_of_their_channels() -
 
 def test_terms_that_matter_enter_and_others_are_left_out() -> None:
     law = capax.CapacityLaw(axes=ALL).fit(drawn(0, of=COLUMNS, n_layers=-0.3))
-    assert law.parameters_["b"] == pytest.approx(-0.3, abs=0.06)
     assert set(law.undetermined_) >= {"c", "d_model", "seq_len"}
     assert law.parameters_["seq_len"] is None
     assert law.undetermined_["seq_len"].startswith("drawn towards none: with it the log density")
     row = {"n_layers": 4, "n_heads": 4, "d_head": 8, "d_model": 32, "vocab_size": 100, "seq_len": 8}
     said = law.predict({"effective_parameters": [3e3], **{name: [value] for name, value in row.items()}})
     assert said[0] == pytest.approx(6e3 * np.exp(-0.3 / 4), rel=0.05)
-    low, high = law.parameter_intervals()["b"]
-    assert low is not None
-    assert high is not None
-    assert low < -0.3 < high
+    for name, true in (("b", -0.3), ("q", 0.0)):
+        low, high = law.parameter_intervals()[name]
+        assert low is not None
+        assert high is not None
+        assert low < true < high
+
+
+def test_beyond_the_depths_that_were_measured_the_law_leaves_open_whether_depth_comes_to_an_end() -> None:
+    """Fitted to one to four layers: an interval of 64 that holds either form, and inside them one as narrow as ever."""
+    for form in ({"n_layers": -0.3}, {}):
+        rows = drawn(5, of=["n_layers"], rows=120, **form)
+        if not form:
+            rows = rows.with_columns(pl.col("capacity_bits") * pl.col("n_layers") ** 0.15)
+        law = capax.CapacityLaw(axes=["n_layers"]).fit(rows)
+        new = {"effective_parameters": [3e3] * 3, "n_layers": [2.0, 4.0, 64.0]}
+        low, high = law.predict_interval(new)
+        layers = np.array(new["n_layers"])
+        true = 6e3 * (np.exp(-0.3 / layers) if form else layers**0.15)
+        assert (low < true).all()
+        assert (true < high).all()
+        near, far = np.log(high / low)[[1, 2]]
+        assert near < 0.25
+        assert far > 1.5 * near
 
 
 def test_of_terms_that_may_stand_for_one_another_neither_has_a_number_but_both_predict() -> None:
@@ -78,8 +96,9 @@ def test_of_terms_that_may_stand_for_one_another_neither_has_a_number_but_both_p
     rng = np.random.default_rng(1)
     table = table.with_columns(seq_len=pl.col("n_layers") * np.exp(0.02 * rng.standard_normal(len(table))))
     law = capax.CapacityLaw(axes=["n_layers", "seq_len"]).fit(table)
-    assert set(law.undetermined_) == {"b", "seq_len"}
-    assert law.solution_.values["b"] + law.solution_.values["seq_len"] == pytest.approx(-0.3, abs=0.06)
+    assert set(law.undetermined_) == {"b", "q", "seq_len"}
+    said = law.predict({"effective_parameters": [3e3] * 2, "n_layers": [1.0, 4.0], "seq_len": [1.0, 4.0]})
+    assert np.log(said[1] / said[0]) == pytest.approx(0.3 * 3 / 4, abs=0.05)
     assert law.sigma_ < 0.07
 
 
@@ -120,7 +139,7 @@ def test_ways_to_know_positions_are_not_mixed_but_tables_are() -> None:
 
 
 def test_the_form_has_the_terms_that_were_chosen() -> None:
-    assert "e^(b/L) · (H·d_head/d_model)^c · …" in (capax.CapacityLaw().form or "")
+    assert "e^(b/L) · L^q · (H·d_head/d_model)^c · …" in (capax.CapacityLaw().form or "")
     form = capax.CapacityLaw(axes=["attention", "d_model"], size="total_parameters").form
     assert form == (
         "C = k · total_parameters^a · exp(1/√total_parameters)^s · (n_heads·d_head/d_model)^c · "

@@ -20,23 +20,25 @@ from capax.store.curves import begun, below_their_library, curves, points
 
 DOCS = Path(__file__).parents[2] / "docs"
 CYCLES, CONSTANT = DOCS / "capacity" / "capacity.db", DOCS / "capacity" / "exposures.db"
-TRUE = {"k": 1.2, "a": 1.1, "tau": 50.0, "s": 0.0, "beta": 0.9}
+TRUE = {"k": 1.2, "a": 1.1, "tau": 50.0, "s": 0.0, "beta": 0.9, "delta": 0.0, "p": 0.0}
 ENDS = (100, 300, 700, 1500)
 
 
 def study(
     seed: object = 0, architectures: int = 10, ends: tuple[int, ...] = ENDS, level: float = 0.07, **parameters: float
 ) -> pl.DataFrame:
-    """Curves of a known law; those of one architecture err together."""
+    """Curves of a known law, of one, two, four and eight layers in turn; those of one architecture err together."""
     generator, true = np.random.default_rng(seed), TRUE | parameters
     rows = []
-    for size in np.round(np.geomspace(700, 6500, architectures) * np.exp(0.1 * generator.random(architectures))):
-        apart = level * generator.standard_normal()
+    sizes = np.round(np.geomspace(700, 6500, architectures) * np.exp(0.1 * generator.random(architectures)))
+    for number, size in enumerate(sizes):
+        apart, layers, bigger = level * generator.standard_normal(), 2 ** (number % 4), size / 1000
+        slow, late = true["tau"] * bigger ** true["s"], true["delta"] * layers * bigger ** true["p"]
         for seen in ends:
-            share = 1 / (1 + (true["tau"] * (size / 1000) ** true["s"] / seen) ** true["beta"])
+            share = 1 / (1 + (slow / seen) ** true["beta"] + (late / seen) ** 2)
             noise = np.exp(apart + 0.01 * generator.standard_normal())
-            rows.append((size, float(seen), true["k"] * size ** true["a"] * share * noise))
-    return pl.DataFrame(rows, schema=["effective_parameters", "exposures", "known_bits"], orient="row")
+            rows.append((size, float(seen), layers, true["k"] * size ** true["a"] * share * noise))
+    return pl.DataFrame(rows, schema=["effective_parameters", "exposures", "n_layers", "known_bits"], orient="row")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int | str | None, str, str]:
@@ -54,8 +56,34 @@ def test_parameters_are_recovered_and_a_rate_that_does_not_depend_on_size_is_sai
     assert law.parameters_["tau"] == pytest.approx(50, rel=0.1)
     assert law.parameters_["beta"] == pytest.approx(0.9, rel=0.05)
     assert law.parameters_["a"] == pytest.approx(1.1, abs=0.03)
+    for name in ("s", "delta", "p"):
+        assert law.parameters_[name] is None
+        assert law.undetermined_[name].startswith("held at 0: ")
+
+
+def test_a_delay_of_deep_and_large_networks_is_fitted_and_small_ones_have_hardly_any() -> None:
+    law = capax.ExposureLaw().fit(study(level=0.05, architectures=16, delta=8.0, p=0.4))
+    ends = law.parameter_intervals()
+    for name, true in (("delta", 8.0), ("p", 0.4), ("tau", 50.0), ("beta", 0.9)):
+        low, high = ends[name]
+        assert low is not None
+        assert high is not None
+        assert low < true < high, name
     assert law.parameters_["s"] is None
-    assert "held at 0: with it the error on architectures that are left out is" in law.undetermined_["s"]
+    one, eight = law.known_share(
+        {"effective_parameters": [5000, 5000], "exposures": [100, 100], "n_layers": [1, 8]}
+    ).tolist()
+    assert one == pytest.approx(1 / (1 + 0.5**0.9 + (8 * 5**0.4 / 100) ** 2), rel=0.03)
+    assert eight == pytest.approx(1 / (1 + 0.5**0.9 + (64 * 5**0.4 / 100) ** 2), rel=0.05)
+
+
+def test_a_level_that_differs_among_architectures_does_not_blur_their_curves() -> None:
+    """Levels that differ by a third tell of k and a; of the curve all points do."""
+    rows = study([9, 1], level=0.3, architectures=16, delta=8.0, p=0.4)
+    law = capax.ExposureLaw().fit(rows)
+    assert law.parameters_["tau"] == pytest.approx(50, rel=0.15)
+    assert law.parameters_["beta"] == pytest.approx(0.9, rel=0.1)
+    assert law.parameters_["delta"] == pytest.approx(8, rel=0.3)
 
 
 def test_a_rate_that_depends_on_size_is_fitted() -> None:
@@ -97,25 +125,28 @@ def test_more_points_of_the_same_trainings_narrow_no_interval() -> None:
     for name, (low, high) in one.parameter_intervals().items():
         if low is not None and high is not None:
             assert two.parameter_intervals()[name] == (pytest.approx(low, rel=0.02), pytest.approx(high, rel=0.02))
-    new = {"effective_parameters": [2000.0], "exposures": [500.0]}
+    new = {"effective_parameters": [2000.0], "exposures": [500.0], "n_layers": [2]}
     assert np.ravel(two.predict_interval(new)) == pytest.approx(np.ravel(one.predict_interval(new)), rel=0.03)
 
 
 def test_shares_and_exposures_are_inverses() -> None:
     law = capax.ExposureLaw().fit(study(level=0.01, s=-0.3))
-    seen = law.exposures_for(0.9, 3000)
-    assert law.known_share({"effective_parameters": [3000], "exposures": [seen]}) == pytest.approx([0.9])
+    late = capax.ExposureLaw().fit(study(level=0.01, architectures=16, delta=8.0, p=0.4))
+    for one, share, layers in ((law, 0.9, 1), (late, 0.01, 1), (late, 0.5, 8), (late, 0.999, 4)):
+        new = {"effective_parameters": [3000], "n_layers": [layers]}
+        seen = one.exposures_for(share, 3000, layers)
+        assert one.known_share(new | {"exposures": [seen]}) == pytest.approx([share])
     assert law.exposures_for(0.5, 1000) == pytest.approx(law.parameters_["tau"])
-    for share, size in ((1.0, 100), (0.5, 0), (0.5, "many")):
-        with pytest.raises(LawError, match=r"share|effective_parameters"):
-            law.exposures_for(share, size)
+    for share, size, layers in ((1.0, 100, 1), (0.5, 0, 1), (0.5, "many", 1), (0.5, 100, 0)):
+        with pytest.raises(LawError, match=r"share|effective_parameters|n_layers"):
+            law.exposures_for(share, size, layers)
 
 
 def test_a_law_of_a_file_without_rows_says_so_where_it_needs_them() -> None:
     """`reference:exposure` as somebody may send it, without its measurements."""
     known = json.loads(to_json(capax.load_law("reference:exposure")))
     law = from_json(json.dumps({**known, "columns": {}, "counts": [], "library": []}))
-    new = {"effective_parameters": [3000], "exposures": [500]}
+    new = {"effective_parameters": [3000], "exposures": [500], "n_layers": [1]}
     assert law.predict(new) == capax.load_law("reference:exposure").predict(new)
     for asked in (law.parameter_intervals, lambda: law.share_spread(new)):
         with pytest.raises(LawError, match="exposure: was not fitted to measurements"):
@@ -124,7 +155,7 @@ def test_a_law_of_a_file_without_rows_says_so_where_it_needs_them() -> None:
 
 @pytest.mark.very_slow
 def test_a_new_training_strays_from_the_share_by_its_spread() -> None:
-    new, errors = {"effective_parameters": [2000.0, 2000.0], "exposures": [50.0, 400.0]}, []
+    new, errors = {"effective_parameters": [2000.0] * 2, "exposures": [50.0, 400.0], "n_layers": [1, 1]}, []
     true = np.log(1 / (1 + (TRUE["tau"] / np.array(new["exposures"])) ** TRUE["beta"]))
     noise = np.random.default_rng(7)
     for seed in range(12):
@@ -168,7 +199,7 @@ def test_a_law_comes_back_from_its_file_bit_for_bit() -> None:
         tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
     )
     again = from_json(to_json(law))
-    new = {"effective_parameters": [900.0, 5000.0], "exposures": [150.0, 1200.0]}
+    new = {"effective_parameters": [900.0, 5000.0], "exposures": [150.0, 1200.0], "n_layers": [1, 4]}
     assert (again.predict(new) == law.predict(new)).all()
     assert (np.array(again.predict_interval(new)) == np.array(law.predict_interval(new))).all()
     assert again.parameter_intervals() == law.parameter_intervals()
@@ -268,7 +299,9 @@ def test_from_a_store_to_a_prediction(file: Path, capsys: pytest.CaptureFixture[
     assert any("after 100 exposures 2" in note for note in found["notes"])
     law = capax.load_law(file)
     effective = capax.Transformer(d_model=16, n_heads=2, d_head=8).effective_parameters(vocab_size=100, context=7)
-    assert found["bits"] == pytest.approx(law.predict({"effective_parameters": [effective], "exposures": [100]})[0])
+    assert found["bits"] == pytest.approx(
+        law.predict({"effective_parameters": [effective], "exposures": [100], "n_layers": [1]})[0]
+    )
     assert found["value"] == capax.predict(law, d_model=16, n_heads=2, d_head=8, exposures=100).value
     code, out, _ = run(capsys, "predict", "--law", str(file), *sizes, "--exposures", "100")
     assert "knows about" in out

@@ -10,8 +10,6 @@ from capax.text import amount, counted, duration, percent
 
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
-LEAST_SHARE = 0.005
-"""That is more than none in whole per cents."""
 TABLES = {"frozen": "frozen", "trained": "tied"}
 
 
@@ -39,7 +37,7 @@ def columns(rows: Sequence[Network], accelerator: str) -> dict[str, list[str]]:
 
 def _spent(name: str, most: float) -> str:
     """A budget: 10 MB, 1 M parameters, 0.1 hours."""
-    return {"bytes": amount(most, "B"), "parameters": f"{amount(most)} parameters"}.get(name, f"{most:g} {name}")
+    return {"bytes": amount(most, "B"), "parameters": f"{amount(most)} parameters"}.get(name, duration(3600 * most))
 
 
 def show_bits(found: BitsFrontier, items: str) -> None:
@@ -105,14 +103,16 @@ def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
             f"Inside the law's domain {network(largest)} holds most: {amount(largest.at_least)} {items} with "
             f"{percent(found.probability)}."
         )
+    else:
+        screen.print("None of those tried lies inside it.")
     if found.measured is not None:
         sizes = ", ".join(f"{name} {value:g}" for name, value in found.measured.sizes.items())
         screen.print(f"The nearest that was measured holds {amount(found.measured.bits, 'bit')}: {sizes}.")
-    told = {name: share for name, share in found.drivers.items() if share >= TELLING or share < -LEAST_SHARE}
-    wide = [f"{name} {share:.0%}" for name, share in told.items()]
+    widening = {name: share for name, share in found.drivers.items() if share > 0}  # others make up for some of it
+    whole = sum(widening.values())
+    wide = [f"{name} {share / whole:.0%}" for name, share in widening.items() if share >= TELLING * whole]
     if wide:
-        less = "; below 0: it varies against the others" if min(told.values()) < 0 else ""
-        screen.print(f"What makes the interval wide: {', '.join(wide)}{less}.")
+        screen.print(f"What makes the interval wide: {', '.join(wide)}.")
 
 
 def network(one: Network) -> str:
@@ -126,7 +126,10 @@ def show_verified(found: Verification) -> None:
     run, expected = found.measurement, found.predicted_bits
     assert run.capacity is not None
     assert expected is not None
-    one = "the network" if found.proxy is None else f"it takes too long here; in its place one of width {found.proxy}"
+    tokens = "" if found.proxy_vocab_size is None else f" and {found.proxy_vocab_size} tokens"
+    one = "the network"
+    if found.proxy is not None:
+        one = f"it takes too long here; in its place one of width {found.proxy}{tokens}"
     library = run.spec.task.library_size
     held = amount(run.capacity.extrapolated or run.capacity.bits, "bit")
     converged = "" if run.capacity.converged else " (NOT CONVERGED)"

@@ -13,7 +13,7 @@ from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
 from capax.laws.domain import Domain, counted
 from capax.laws.power import Factor, Product, names_in
-from capax.laws.regression import Regression
+from capax.laws.regression import Common, Regression
 from capax.laws.rows import Columns, Rows, left_out
 from capax.store import tables
 
@@ -46,22 +46,27 @@ def _second(code: Vector) -> Vector:
 
 
 TERMS = {
-    "n_layers": Factor("b", "exp(1/n_layers)", ("n_layers",), np.reciprocal),
-    "attention": Factor("c", "(n_heads·d_head/d_model)", ("n_heads", "d_head", "d_model"), _attention),
-    "d_model": Factor("d_model", "exp(1/d_model)", ("d_model",), np.reciprocal),
-    "vocab_size": Factor("vocab_size", "vocab_size", ("vocab_size",)),
-    "seq_len": Factor("seq_len", "exp(1/seq_len)", ("seq_len",), np.reciprocal),
-    "loss": Factor("loss", "(e where the loss covers the last position)", ("loss",), _second),
-    "embeddings": Factor("embeddings", "(e where embeddings are trained)", ("embeddings",), _second),
-    "ffn": Factor("ffn", "(e where there is no FFN)", ("ffn",), _second),
+    "n_layers": (
+        Factor("b", "exp(1/n_layers)", ("n_layers",), np.reciprocal),
+        Factor("q", "n_layers", ("n_layers",)),
+    ),
+    "attention": (Factor("c", "(n_heads·d_head/d_model)", ("n_heads", "d_head", "d_model"), _attention),),
+    "d_model": (Factor("d_model", "exp(1/d_model)", ("d_model",), np.reciprocal),),
+    "vocab_size": (Factor("vocab_size", "vocab_size", ("vocab_size",)),),
+    "seq_len": (Factor("seq_len", "exp(1/seq_len)", ("seq_len",), np.reciprocal),),
+    "loss": (Factor("loss", "(e where the loss covers the last position)", ("loss",), _second),),
+    "embeddings": (Factor("embeddings", "(e where embeddings are trained)", ("embeddings",), _second),),
+    "ffn": (Factor("ffn", "(e where there is no FFN)", ("ffn",), _second),),
 }
-"""What capacity may depend on beside the size, each with an exponent."""
+"""What capacity may depend on beside the size, each with exponents. Of the depth there are two factors, one that comes
+to an end and a power: the depths that were measured hardly tell them apart, and further ones lie between the two."""
 
 PRIOR = {
     "k": np.inf,
     "a": 0.1,
     "s": 10.0,
     "b": 0.4,
+    "q": 0.1,
     "c": 0.2,
     "d_model": 4.0,
     "vocab_size": 0.05,
@@ -73,7 +78,7 @@ PRIOR = {
 """Standard deviations of exponents about their usual values before there are data: over the networks that ship each may
 change capacity by a fifth (`loss`, `embeddings`) to a factor of 2.6 (`c`)."""
 
-ARCHITECTURE = tuple(dict.fromkeys(name for term in TERMS.values() for name in term.columns))
+ARCHITECTURE = tuple(dict.fromkeys(name for term in TERMS.values() for one in term for name in one.columns))
 """Columns that tell architectures apart, beside their sizes."""
 
 OF_A_FAMILY = ("n_layers", "vocab_size", "loss", "embeddings", "ffn")
@@ -82,7 +87,7 @@ has many of some and few of others: each family counts alike for the spread, sin
 
 
 class CapacityLaw(Product):
-    """C = k · P^a · e^(s/√P) · e^(b/L) · (H·d_head/d_model)^c · …: bits held at convergence, by the size P.
+    """C = k · P^a · e^(s/√P) · e^(b/L) · L^q · (H·d_head/d_model)^c · …: bits held at convergence, by the size P.
 
     P is `effective_parameters`, L `n_layers`, H `n_heads`; d_head counts up to d_model. With a = 1 and s = 0 each
     parameter holds k bits. With s < 0 large networks come near to that and small ones hold less: what is of no use
@@ -95,7 +100,9 @@ class CapacityLaw(Product):
     counts as a parameter where with it architectures that were left out of the fit, a tenth at a time, have a higher
     log density, by more than two standard errors. Of the others the law gives no number, and says why.
 
-    Measurements of networks without FFN spread by another number of times sigma (`spreads_`).
+    Measurements of networks without FFN spread by another number of times sigma (`spreads_`). Networks of a family, of
+    one depth, vocabulary, loss and kind of tables, err alike, so that many of a family tell less than as many families
+    would: intervals allow for what they have in common (Moulton 1986), the exponents themselves do not change.
 
     Ours; Härmä et al. 2024 have counts of sequences in place of bits.
 
@@ -152,7 +159,7 @@ class CapacityLaw(Product):
             raise LawError(f"axes: of law capacity some of {', '.join(TERMS)}, each once; got {shown(self.axes)}")
         power = Factor("a", self.size, (self.size,), usual=1.0)
         small = Factor("s", f"exp(1/√{self.size})", (self.size,), _inverse_root)
-        return (power, small, *(TERMS[name] for name in axes))
+        return (power, small, *(factor for name in axes for factor in TERMS[name]))
 
     @property
     def form(self) -> str | None:
@@ -194,6 +201,9 @@ class CapacityLaw(Product):
                 )
                 self.spreads_ = {f"{UNEVEN}={self.coded[UNEVEN][1]}": float(second / first)}
         self._judge(design, y, rows)
+        converged, scale = ~rows.complete, self._unevenness(rows.columns)
+        even, own = (design / scale[:, None])[converged], (y / scale)[converged]
+        self.common_ = Common(families, Common.of(even, own, self.regression_, families[converged]).share)
         self._describe()
         self._name_sources(told)
         return self
@@ -207,7 +217,7 @@ class CapacityLaw(Product):
             np.array([np.inf]),
             skip=(*counted(table), "restarts"),  # capacity is the mean of all restarts, of which more tell it better
             coded=self.coded,
-            mixed=[name for term in TERMS.values() for name in term.columns if name not in self.columns],
+            mixed=[name for term in TERMS.values() for one in term for name in one.columns if name not in self.columns],
         )
 
     def _families(self, columns: Columns) -> np.ndarray:
@@ -250,18 +260,20 @@ class CapacityLaw(Product):
 
         every, folds = list(range(len(self.names))), list(left_out(design, FOLDS))
         whole = [density(held, every) for held in folds]
-        for place, name in enumerate(self.names):
-            if place <= OF_SIZE or name in self._open:
+        for term in TERMS.values():
+            names = [str(one.exponent) for one in term if one in self.factors and one.exponent not in self._open]
+            if not names:
                 continue
-            others = [one for one in every if one != place]
+            others = [place for place, name in enumerate(self.names) if name not in names]
             lacking = [density(held, others) for held in folds]
             gain = np.concatenate([[], *whole]) - np.concatenate([[], *lacking])
             total, error = float(gain.sum()), float(gain.std(ddof=1) * np.sqrt(len(gain))) if len(gain) > 1 else np.inf
             if total <= SURE * error:
-                self._open[name] = (
+                reason = (
                     f"drawn towards none: with it the log density of what is left out of fits changes by {total:.2g} ± "
                     f"{error:.2g}"
                 )
+                self._open |= dict.fromkeys(names, reason)
         free = tuple(name for name in self.names if name not in self._open)
         self.solution_ = replace(self.solution_, free=free)
 
@@ -324,17 +336,18 @@ class CapacityLaw(Product):
 
     def _drawn(self, generator: np.random.Generator) -> np.ndarray:
         """Draws of the parameters and the spread by their posterior, and of what bounds leave open."""
-        rows, usual, fit = self.rows_, self._usual, self.regression_
+        rows, usual = self.rows_, self._usual
         design, scale = self._design(rows.columns), self._unevenness(rows.columns)
         even, counts = design / scale[:, None], _each_family(self._families(rows.columns))
         y, bounds = np.log(rows.counts) - design @ usual, rows.complete
-        draws, (beta, spread) = np.empty((self.n_bootstrap, len(usual) + 1)), (fit.beta, self.sigma_)
+        draws, (beta, spread) = np.empty((self.n_bootstrap, len(usual) + 1)), (self.regression_.beta, self.sigma_)
         for number in range(self.n_bootstrap):
             if bounds.any():
                 mean, own = design[bounds] @ beta, spread * scale[bounds]
                 low = (self._bounds(rows, design) - mean) / own
                 y[bounds] = scipy.stats.truncnorm.rvs(low, np.inf, mean, own, random_state=generator)
-                fit = Regression.of(even, y / scale, self._prior, counts)
+            if bounds.any() or not number:
+                fit = Regression.of(even, y / scale, self._prior, counts, self.common_)
             beta, spread = fit.drawn(generator)
             draws[number] = [*(usual + beta), spread]
         draws[:, 0] = np.exp(draws[:, 0])

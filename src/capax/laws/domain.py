@@ -51,6 +51,10 @@ class Domain(BaseModel):
     kinds: Annotated[
         dict[str, tuple[str, ...]], Field(description="What there was in columns that hold no numbers.")
     ] = {}
+    within: Annotated[
+        dict[str, dict[str, tuple[float, float]]],
+        Field(description="Of rows of one kind, `column=kind`, the ranges that are narrower than those of all."),
+    ] = {}
     largest_library: Annotated[float | None, Field(description="Largest library_size, where it is known.")] = None
     usable: Annotated[bool, Field(description="False for a law that holds nowhere as it was published.")] = True
 
@@ -107,8 +111,14 @@ class Domain(BaseModel):
         ranges = {
             name: (float(values.min()), float(values.max())) for name, values in known.items() if name not in kinds
         } | ranges
+        within = {
+            f"{name}={every[int(code) - 1]}": narrower
+            for name, every in (coded or {}).items()
+            for code in np.unique(known.get(name, ()))
+            if (narrower := _narrower(known, known[name] == code, ranges))
+        }
         largest = float(library.max()) if np.isfinite(library.max()) else None
-        return cls(ranges=ranges, protocol=protocol, kinds=kinds, largest_library=largest)
+        return cls(ranges=ranges, protocol=protocol, kinds=kinds, within=within, largest_library=largest)
 
     def task_class(self, unit: str) -> type[Task]:
         """The task of the data, or where they do not name one, the one whose items are called so.
@@ -147,6 +157,13 @@ class Domain(BaseModel):
         for name, kinds in self.kinds.items():
             if table is not None and name in tables.names(table):
                 result &= np.isin(tables.values(table, name), kinds)
+        for kind, ranges in self.within.items():
+            name, _, value = kind.partition("=")
+            if table is not None and name in tables.names(table):
+                others = np.asarray(tables.values(table, name)) != value
+                for column, (low, high) in ranges.items():
+                    if column in columns:
+                        result &= others | ((columns[column] >= low) & (columns[column] <= high))
         return result
 
     def outside_in_words(self, row: Mapping[str, Any]) -> list[str]:
@@ -161,6 +178,14 @@ class Domain(BaseModel):
         for name, kinds in self.kinds.items():
             if name in row and row[name] not in kinds:
                 reasons.append(f"{name} {row[name]} is not {' or '.join(kinds)}")
+        known = {reason.split()[0] for reason in reasons}
+        for kind, ranges in self.within.items():
+            name, _, value = kind.partition("=")
+            for column, (low, high) in ranges.items() if row.get(name) == value else ():
+                if column in row and column not in known and not low <= row[column] <= high:
+                    reasons.append(
+                        f"{column} {_number(row[column])} is outside {_range(low, high)} with {name} {value}"
+                    )
         return reasons
 
     def in_words(self) -> str:
@@ -174,6 +199,15 @@ class Domain(BaseModel):
         told += [f"{name} {' or '.join(kinds)}" for name, kinds in self.kinds.items()]
         library = [] if self.largest_library is None else [f"libraries up to {_number(self.largest_library)}"]
         return ", ".join([*ranges, *told, *library])
+
+
+def _narrower(
+    columns: Mapping[str, np.ndarray], rows: np.ndarray, ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, tuple[float, float]]:
+    """The ranges of some rows that are narrower than those of all."""
+    found = {name: columns[name][rows] for name in ranges if name in columns}
+    ends = {name: (float(values.min()), float(values.max())) for name, values in found.items()}
+    return {name: pair for name, pair in ends.items() if pair != ranges[name]}
 
 
 def counted(table: Any) -> tuple[str, ...]:

@@ -3,46 +3,52 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
+from scipy.optimize import brentq
+from scipy.sparse import csr_array
 from scipy.stats import t as student
 
 from capax.errors import LawError
-from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector
+from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector, solve
 from capax.laws.law import Law, Structure, tails
-from capax.laws.rows import Columns, Rows
+from capax.laws.rows import Columns, Rows, left_out
 from capax.specs.spec import positive, proper_share
 from capax.store import curves
 
-SIZE, SEEN = "effective_parameters", "exposures"
+SIZE, SEEN, DEPTH = "effective_parameters", "exposures", "n_layers"
+FOLDS = 20
 FEWEST = 4
 """Architectures: fewer do not tell of what is between them."""
-LESS = 0.95
-"""What the error on architectures that are left out has to be of that without s, for s to be fitted."""
-ONE_RATE = ("k", "a", "tau", "beta")
+LESS, SURE = 0.95, 2.0
+"""What the error of curves of architectures that are left out has to be of that without a term, for it to be fitted,
+and by how many standard errors less."""
+PLAIN = ("k", "a", "tau", "beta")
+TERMS = (("delta", "p"), ("s",))
+"""What may be added to that, the one that predicts best first."""
 UNIT = float(np.log(1000.0))
-"""Logarithm of the size that tau is of."""
+"""Logarithm of the size that tau and delta are of."""
 SHARES = (0.5, 0.9, 0.95)
 """Of what is held: the exposures that they take are said of every fit."""
 
 
 class ExposureLaw(Law):
-    """C = k · P^a / (1 + (τ/E)^β), τ = tau · (P/1000)^s: bits known after each item of a library was seen E times.
+    """C = k · P^a / (1 + (τ/E)^β + (δ/E)²): bits known after each item of a library was seen E times.
 
-    P is `effective_parameters`, E `exposures` (epochs). k · P^a is what a training tends to, τ the exposures after
-    which half of it is known, β the shape: how slowly the rest comes. Rows are points of curves (`capax.curves`),
-    several of each training: ends of cycles of a learning rate, where it is 0, or of a constant rate all evaluations. A
-    curve belongs to its recipe: optimizer, rate, schedule and batch have to be the same, and are the domain's.
+    P is `effective_parameters`, E `exposures` (epochs), L `n_layers`; τ = tau · (P/1000)^s, δ = delta · L · (P/1000)^p.
+    k · P^a is what a training tends to, τ the exposures after which half of it is known where δ is 0, β the shape: how
+    slowly the rest comes. δ is a delay: deep and large networks take so many exposures to get going, and soon after it
+    shows no more. Rows are points of curves (`capax.curves`), several of each training: ends of cycles of a learning
+    rate, where it is 0, or of a constant rate all evaluations. A curve belongs to its recipe: optimizer, rate, schedule
+    and batch have to be the same, and are the domain's.
 
-    Whole architectures were left out to compare forms (docs/exposures.py): in four recipes this one was the best or
-    within half a percent of it, both in what is known and in how far a training that ended early falls short;
-    1 − exp(−(E/τ)^β) and exp(−(τ/E)^β) were behind it for Adam. 1 − exp(−E/τ), which Lu et al. 2024 report (secondary),
-    ends too soon: how far a training falls short it misses by a fifth more in all four, or worse.
-    Whether τ depends on the size differs from study to study, so each fit decides: s is fitted where it makes
-    predictions of architectures that are left out better by 5 %, else it is 0.
+    Whole architectures were left out to compare forms (docs/exposures.py). 1 − exp(−E/τ), which Lu et al. 2024 report
+    (secondary), ends too soon.
+    Whether there is a delay, and whether τ depends on the size, differs from study to study, so each fit decides: a
+    term is fitted where it makes predictions of curves of architectures that are left out better, whatever the level of
+    each, by 5 % and by two standard errors; else it is 0.
 
     Residuals within an architecture are alike, so rows are no independent measurements. Intervals of parameters are
     those of the jackknife over whole architectures (those of equal P count as one; Student's t with two degrees of
@@ -56,12 +62,12 @@ class ExposureLaw(Law):
     """
 
     name: ClassVar[str] = "exposure"
-    columns: ClassVar[tuple[str, ...]] = (SIZE, SEEN)
-    names = ("k", "a", "tau", "s", "beta")
+    columns: ClassVar[tuple[str, ...]] = (SIZE, SEEN, DEPTH)
+    names = ("k", "a", "tau", "s", "beta", "delta", "p")
     along: ClassVar[str | None] = SEEN
     counts: ClassVar[tuple[str, ...]] = ("bits",)
     found: ClassVar[tuple[str, ...]] = curves.LATER
-    mixed: ClassVar[tuple[str, ...]] = ("vocab_size", "loss", "n_layers", "d_head", "ffn", "embeddings")
+    mixed: ClassVar[tuple[str, ...]] = ("vocab_size", "loss", "d_head", "ffn", "embeddings")
 
     def __init__(self, *, target: str = curves.KNOWN, n_bootstrap: int = 1000, random_state: int = 0) -> None:
         super().__init__(target=target, n_bootstrap=n_bootstrap, random_state=random_state)
@@ -69,16 +75,18 @@ class ExposureLaw(Law):
     # What it says
 
     def _capacity(self, theta: Vector, columns: Columns) -> tuple[Vector, np.ndarray]:
-        k, a, tau, s, beta = theta
+        k, a, tau, s, beta, delta, p = theta
         size, seen = np.log(columns[SIZE]), np.log(columns[SEEN])
         with np.errstate(all="ignore"):
             behind = np.log(np.abs(tau)) + s * (size - UNIT) - seen
-            share = 1 / (1 + np.exp(np.clip(beta * behind, -600, 600)))
+            slow = np.exp(np.clip(beta * behind, -600, 600))
+            late = np.exp(np.clip(2 * (np.log(columns[DEPTH]) + p * (size - UNIT) - seen), -600, 600))
+            share = 1 / (1 + slow + delta**2 * late)
             power = np.exp(np.clip(a * size, -600, 600))
-        value, left = k * power * share, 1 - share
-        by_tau = -value * left * beta
-        by = [power * share, value * size, by_tau / tau, by_tau * (size - UNIT), -value * left * behind]
-        return value, np.column_stack(by)
+        value = k * power * share
+        by_slow, by_late = -value * share * slow, -2 * value * share * delta * late
+        by = [power * share, value * size, by_slow * beta / tau, by_slow * beta * (size - UNIT), by_slow * behind]
+        return value, np.column_stack([*by, by_late, by_late * delta * (size - UNIT)])
 
     def known_share(self, X: Any) -> np.ndarray:
         """`(rows,)` the share of what a training tends to that is known after so many exposures.
@@ -103,17 +111,27 @@ class ExposureLaw(Law):
         logs = np.log(_share(self.bootstrap()[:, :-1].T[..., None], columns))
         return np.asarray(np.hypot(logs.std(axis=0, ddof=1), np.sqrt(within)))
 
-    def exposures_for(self, share: float, effective_parameters: float) -> float:
+    def exposures_for(self, share: float, effective_parameters: float, n_layers: float = 1) -> float:
         """After how many exposures a share of what a training tends to is known.
 
         Raises:
-            LawError: for a share that is not above 0 and below 1, or a size that is not positive.
+            LawError: for a share that is not above 0 and below 1, or sizes that are not positive.
         """
         proper_share("share", share, LawError)
         positive(SIZE, effective_parameters, error=LawError)
-        _, _, tau, s, beta = self._theta()
-        rate = tau * np.exp(s * (np.log(effective_parameters) - UNIT))
-        return float(rate * (share / (1 - share)) ** (1 / beta))
+        positive(DEPTH, n_layers, error=LawError)
+        _, _, tau, s, beta, delta, p = self._theta()
+        bigger = np.log(effective_parameters) - UNIT
+        left, slow, late = np.log((1 - share) / share), np.log(tau) + s * bigger, delta * n_layers * np.exp(p * bigger)
+        if late == 0:
+            return float(np.exp(slow - left / beta))
+
+        def too_much(seen: float) -> float:
+            return float(np.logaddexp(beta * (slow - seen), 2 * (np.log(late) - seen)) - left)
+
+        # of two parts that fall, the larger is at least half of their sum, and no more than all of it
+        least, most = (max(slow - part / beta, np.log(late) - part / 2) for part in (left, left - np.log(2)))
+        return float(np.exp(brentq(too_much, least - 1e-9, most + 1e-9, xtol=1e-12)))
 
     def remarks(self, columns: Columns) -> list[str]:
         """What a training that ends there falls short of."""
@@ -138,48 +156,99 @@ class ExposureLaw(Law):
         if len(seen) < 3:
             raise LawError(f"{SEEN}: at least 3 different ones are needed, got {', '.join(f'{one:g}' for one in seen)}")
         others = len(rows.counts) - int(np.bincount(_architectures(rows)).max())
-        if others < (fewest := len(self.names)):
+        if others < (fewest := len(PLAIN) + 1):
             raise LawError(f"{SEEN}: at least {fewest} rows beside those of any one size are needed, got {others}")
         logs = np.column_stack([np.ones_like(rows.counts), np.log(rows.columns[SIZE])])
         starts = []
         for tau in np.geomspace(seen[0], seen[-1], 5):
             (level, a), *_ = np.linalg.lstsq(logs, np.log(rows.counts * (1 + tau / rows.columns[SEEN])))
-            starts.append({"k": float(np.exp(level)), "a": float(a), "tau": float(tau), "s": 0.0, "beta": 1.0})
-        without, with_ = (self._left_out_error(rows, starts, free) for free in (ONE_RATE, self.names))
-        if with_ < LESS * without:
-            return [Structure({}, starts)]
-        reason = (
-            f"held at 0: with it the error on architectures that are left out is {with_:.2%}, without it {without:.2%}"
+            start = {"k": float(np.exp(level)), "a": float(a), "tau": float(tau), "s": 0.0, "beta": 1.0}
+            starts.append(start | {"delta": float(tau) / 10, "p": 0.0})
+        best = self._best(rows, [start | {"delta": 0.0} for start in starts], PLAIN)
+        errors, held, terms = self._left_out_errors(rows, best), dict[str, tuple[float, str]](), list(TERMS)
+        while terms:
+            tried = {term: self._longer(rows, starts, best, errors, term) for term in terms}
+            held = {
+                name: (0.0, f"held at 0: {why}") for term, why in tried.items() if isinstance(why, str) for name in term
+            }
+            better = {term: found for term, found in tried.items() if not isinstance(found, str)}
+            if not better:
+                break
+            term = min(better, key=lambda one: float(better[one][1].mean()))
+            best, errors = better[term]
+            terms.remove(term)
+        return [Structure(held, [best.values])]
+
+    def _longer(
+        self, rows: Rows, starts: list[dict[str, float]], best: Solution, errors: Vector, term: tuple[str, ...]
+    ) -> tuple[Solution, Vector] | str:
+        """What is fitted with a further term, and its errors; or why it is held at 0."""
+        others, needed = len(rows.counts) - int(np.bincount(_architectures(rows)).max()), len(best.free) + len(term)
+        if needed > others:
+            return f"{needed} rows beside those of any one size are needed, got {others}"
+        begun = [best.values | {name: start[name] for name in term} for start in starts]
+        found = self._best(rows, begun, (*best.free, *term))
+        if found.criterion + len(term) * np.log(len(rows.counts)) >= best.criterion:
+            return "without it the fit is as good"
+        with_ = self._left_out_errors(rows, found)
+        gain, less = errors - with_, float(with_.mean()) < LESS * float(errors.mean())
+        if less and gain.mean() > SURE * gain.std(ddof=1) / np.sqrt(len(gain)):
+            return found, with_
+        return (
+            f"with it the error of curves of architectures that are left out is {with_.mean():.2%}, without it "
+            f"{errors.mean():.2%}"
         )
-        return [Structure({"s": (0.0, reason)}, starts)]
 
-    def _left_out_error(self, rows: Rows, starts: list[dict[str, float]], free: tuple[str, ...]) -> float:
-        """Mean absolute error of logarithms, each architecture predicted from the others."""
+    def _best(self, rows: Rows, starts: list[dict[str, float]], free: tuple[str, ...]) -> Solution:
+        """What fits best from any start; it is solved again, by the variances that it has."""
         observed = self._observed(rows)
-        whole = min((self._solve(start, free, rows, observed) for start in starts), key=lambda found: found.criterion)
-        errors = []
-        for kept, found in self._without_one(rows, whole):
-            left_out = rows.take(~kept)
-            said, _ = self._capacity(np.array(list(found.values.values())), left_out.columns)
-            errors.append(np.abs(self._scale(said) - self._scale(left_out.counts)))
-        return float(np.mean(np.concatenate(errors)))
+        found = [self._solve(start, free, rows, observed) for start in starts]
+        return self._solve(min(found, key=lambda one: one.criterion).values, free, rows, observed)
 
-    def _without_one(self, rows: Rows, whole: Solution) -> Iterator[tuple[np.ndarray, Solution]]:
-        """For each architecture the rows of the others, and what is fitted to these."""
-        group, observed = _architectures(rows), self._observed(rows)
-        for left_out in range(int(group.max()) + 1):
-            kept = group != left_out
-            seen = Observed(observed.values[kept], observed.censored[kept])
-            yield kept, self._solve(whole.values, whole.free, rows.take(kept), seen)
+    def _left_out_errors(self, rows: Rows, whole: Solution) -> Vector:
+        """Of each architecture that is left out the mean absolute error of logarithms, less its own."""
+        group = _architectures(rows)
+        errors = np.zeros(int(group.max()) + 1)
+        for held in left_out(group[:, None], FOLDS):
+            said, _ = self._capacity(_vector(self._without(rows, held, whole)), rows.take(held).columns)
+            error, own = self._scale(said) - self._scale(rows.counts[held]), group[held]
+            members = np.maximum(np.bincount(own, minlength=len(errors)), 1)
+            apart = np.abs(error - (np.bincount(own, error, len(errors)) / members)[own])
+            errors += np.bincount(own, apart, len(errors)) / members
+        return errors
+
+    def _without(self, rows: Rows, held: np.ndarray, whole: Solution) -> Solution:
+        """What is fitted without some rows."""
+        rest = rows.take(~held)
+        return self._solve(whole.values, whole.free, rest, self._observed(rest))
 
     def _solve(self, start: dict[str, float], free: tuple[str, ...], rows: Rows, observed: Observed) -> Solution:
-        """The best parameters, with the spread of a new training: its architecture's part, and that within one."""
-        found = super()._solve(start, free, rows, observed)
-        found = dataclasses.replace(found, values=found.values | {"tau": abs(found.values["tau"])})
-        residuals = observed.values - self._scale(
-            self._capacity(np.array(list(found.values.values())), rows.columns)[0]
+        """The best parameters, with the spread of a new training: its architecture's part, and that within one.
+
+        Architectures differ more in what they hold than points of one in their curve. So all but a part of each one's
+        mean is taken out, and points tell of curves by their own spread: generalized least squares, by the variances
+        where it starts.
+        """
+        model, group = self._model(rows.columns), _architectures(rows)
+        residuals = observed.values - model(np.array(list(start.values())))[0]
+        between, within = _variances(residuals, group)
+        members = np.bincount(group)
+        part = 1 - np.sqrt(within / np.maximum(within + members * between, SMALLEST_SPREAD**2))
+        mean_of = csr_array((np.ones(len(group)), (group, np.arange(len(group))))) / members[:, None]
+
+        def apart(table: np.ndarray) -> np.ndarray:
+            return np.asarray(table - ((part * (mean_of @ table).T).T)[group])
+
+        def less_their_own(theta: Vector) -> tuple[Vector, np.ndarray]:
+            mu, derivatives = model(theta)
+            return apart(mu), apart(derivatives)
+
+        found = solve(less_their_own, start, free, Observed(apart(observed.values), observed.censored))
+        found = dataclasses.replace(
+            found, values=found.values | {name: abs(found.values[name]) for name in ("tau", "delta")}
         )
-        between, within = _variances(residuals, group := _architectures(rows))
+        residuals = observed.values - model(_vector(found))[0]
+        between, within = _variances(residuals, group)
         sigma = max(float(np.sqrt(between + within * (1 - np.mean(1 / np.bincount(group))))), SMALLEST_SPREAD)
         return dataclasses.replace(found, sigma=sigma, deviance=float(residuals @ residuals) / sigma**2)
 
@@ -193,15 +262,16 @@ class ExposureLaw(Law):
 
     def _describe(self) -> None:
         super()._describe()
-        sizes, last = np.unique(self.rows_.columns[SIZE]), self.rows_.columns[SEEN].max()
+        columns = self.rows_.columns
+        sizes, last = np.unique(columns[SIZE]), columns[SEEN].max()
         self.source_ = f"{len(self.rows_.counts)} points of curves"
         if "tau" not in self.undetermined_:
-            ends = sizes[[0]] if self.solution_.values["s"] == 0 else sizes[[0, -1]]
-            took = ", ".join(
-                f"{share:.0%} after {' to '.join(f'{self.exposures_for(share, size):.3g}' for size in ends)}"
-                for share in SHARES
-            )
-            self.notes_.append(f"of what a training tends to, {took} exposures are known")
+            each = np.unique(np.column_stack([columns[SIZE], columns[DEPTH]]), axis=0)
+            took = []
+            for share in SHARES:
+                ends = sorted(self.exposures_for(share, *one) for one in each)[:: max(len(each) - 1, 1)]
+                took.append(f"{share:.0%} after {' to '.join(dict.fromkeys(f'{end:.3g}' for end in ends))}")
+            self.notes_.append(f"of what a training tends to, {', '.join(took)} exposures are known")
         self.notes_.append(
             f"what is known after more than {last:g} exposures, the most of any row, is extrapolated; rows of "
             f"{len(sizes)} sizes of architectures: intervals leave out or resample whole ones"
@@ -213,12 +283,11 @@ class ExposureLaw(Law):
     # Intervals
 
     def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
-        """Jackknife over architectures, of logarithms of k, τ and β; a parameter in `undetermined_` has no end."""
-        fits = [
-            _straight(np.array(list(found.values.values())))
-            for _, found in self._without_one(self.measurements(), self.solution_)
-        ]
-        count = len(fits)
+        """Jackknife over architectures, of logarithms of k, τ, β and δ; a parameter in `undetermined_` has no end."""
+        rows = self.measurements()
+        group = _architectures(rows)
+        count = int(group.max()) + 1
+        fits = [_straight(_vector(self._without(rows, group == one, self.solution_))) for one in range(count)]
         best, others = _straight(self._theta()), np.array(fits)
         error = np.sqrt((count - 1) / count * ((others - others.mean(axis=0)) ** 2).sum(axis=0))
         reach = float(student.ppf(tails(level)[1], count - 2)) * error
@@ -256,13 +325,19 @@ def _architectures(rows: Rows) -> np.ndarray:
     return np.unique(rows.columns[SIZE], return_inverse=True)[1].ravel()
 
 
+def _vector(found: Solution) -> Vector:
+    return np.array(list(found.values.values()))
+
+
 def _share(theta: np.ndarray, columns: Columns) -> np.ndarray:
     """The share that is known of some rows; parameters may have more axes."""
-    _, _, tau, s, beta = theta
-    return np.asarray(1 / (1 + (tau * np.exp(s * (np.log(columns[SIZE]) - UNIT)) / columns[SEEN]) ** beta))
+    _, _, tau, s, beta, delta, p = theta
+    bigger, seen = np.log(columns[SIZE]) - UNIT, columns[SEEN]
+    slow, late = tau * np.exp(s * bigger), delta * columns[DEPTH] * np.exp(p * bigger)
+    return np.asarray(1 / (1 + (slow / seen) ** beta + (late / seen) ** 2))
 
 
-LOGARITHMIC = np.array([True, False, True, False, True])
+LOGARITHMIC = np.array([True, False, True, False, True, True, False])
 """Which parameters are positive, so that their logarithms have no end."""
 
 

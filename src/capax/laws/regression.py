@@ -14,6 +14,48 @@ ROUNDS, SETTLED = 50, 1e-9
 KNOWN = 0.05
 """Of a measurement that counts beside the rows: the spread before they are seen, so that few rows do not say none."""
 
+MOST, ALIKE = 0.95, 1e-6
+"""The most that rows of a group have in common, and the determinant of the equations of two variances, relative to that
+without a fit, below which rows tell their sum alone."""
+
+
+@dataclass(frozen=True)
+class Common:
+    """Rows in groups whose errors are alike.
+
+    Attributes:
+        groups: the number of each row's group, from 0, `(rows,)`.
+        share: of the variance, what the rows of a group have in common.
+    """
+
+    groups: np.ndarray
+    share: float
+
+    def sums(self, design: np.ndarray) -> np.ndarray:
+        """`(groups, columns)` sums over the rows of each group."""
+        found = np.zeros((int(self.groups.max()) + 1, *design.shape[1:]))
+        np.add.at(found, self.groups, design)
+        return found
+
+    @classmethod
+    def of(cls, design: np.ndarray, y: Vector, fit: Regression, groups: np.ndarray) -> Common:
+        """The share by the residuals of a regression, what it fitted away of them allowed for (Henderson 1953, III).
+
+        None where the rows cannot tell: where all are of one group, or each of its own.
+        """
+        found, residuals = cls(groups, 0.0), y - design @ fit.beta
+        sums, errors, sizes = found.sums(design), found.sums(residuals), found.sums(np.ones(len(y)))
+        inverse, squares = fit.root @ fit.root.T, design.T @ design
+        once, seen = inverse @ squares, sums.T @ sums
+        # expected squares of the residuals and of their sums, by variance of rows and of groups
+        of_rows = len(y) - 2 * np.trace(once) + np.trace(once @ once)
+        both = len(y) - 2 * np.trace(inverse @ seen) + np.trace(inverse @ squares @ inverse @ seen)
+        of_groups = float(((np.diag(sizes) - sums @ inverse @ sums.T) ** 2).sum())
+        if of_rows * of_groups - both**2 < ALIKE * of_rows * float((sizes**2).sum()):
+            return found
+        rows, shared = np.linalg.solve([[of_rows, both], [both, of_groups]], [residuals @ residuals, errors @ errors])
+        return cls(groups, 0.0 if shared <= 0 else min(float(shared / (max(rows, 0.0) + shared)), MOST))
+
 
 @dataclass(frozen=True)
 class Regression:
@@ -40,7 +82,9 @@ class Regression:
         return self.dof / float(np.mean(np.square(self.counts)))
 
     @classmethod
-    def of(cls, design: np.ndarray, y: Vector, prior: Vector, counts: Vector | float = 1.0) -> Regression:
+    def of(
+        cls, design: np.ndarray, y: Vector, prior: Vector, counts: Vector | float = 1.0, common: Common | None = None
+    ) -> Regression:
         """The regression.
 
         The spread is that at which the evidence is highest (MacKay 1992), found by iteration, with one measurement that
@@ -50,6 +94,7 @@ class Regression:
             prior: standard deviation of each coefficient before the rows are seen, infinite where nothing is known of
                 it, `(columns,)`.
             counts: how much each row counts for the spread, 1 on the mean, `(rows,)`.
+            common: what rows have in common, which widens the covariance and moves no coefficient.
         """
         width, pull = design.shape[1], 1 / prior
         whole = np.linalg.qr(np.column_stack([design, y])).R
@@ -64,6 +109,10 @@ class Regression:
             last, spread = spread, float(np.sqrt(squares / dof))
             if abs(spread - last) <= SETTLED * last:
                 break
+        if common is not None:
+            inverse, sums = root @ root.T, common.sums(design)
+            middle = (1 - common.share) * triangle.T @ triangle + common.share * sums.T @ sums
+            root = inverse @ np.linalg.cholesky(middle + np.diag((pull * spread) ** 2))
         return cls(beta, root, spread, dof, counts)
 
     def log_density(self, design: np.ndarray, y: Vector) -> Vector:

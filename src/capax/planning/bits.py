@@ -23,12 +23,14 @@ from capax.specs import Capacity
 from capax.specs.protocols import CYCLES
 from capax.specs.spec import positive, whole
 from capax.specs.training import USUAL_CYCLES
-from capax.text import counted
+from capax.text import counted, duration
 
 NARROWEST, WIDEST, STEPS = 8, 131_072, 4
 """Widths that are tried, so many to an octave."""
 RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take together."""
+FEWEST_TOKENS = 16
+"""Of a vocabulary that stands in for a larger one."""
 CURVE = "reference:exposure"
 LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
@@ -37,9 +39,6 @@ EXPOSURES = CYCLES["cycle_steps"] * (2**USUAL_CYCLES - 1)
 """Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
 HELD = 8 * EXPOSURES
 """The same, by when a network holds what the law of capacity says: in eight times as many."""
-TWO_CYCLES = 300
-"""The same in its first two: before, what is known depends on the depth, of which the curve knows nothing."""
-FEWER = f"with fewer than {TWO_CYCLES} exposures deep and large networks know less than the curve says: docs/laws.md"
 
 
 class Fill(NamedTuple):
@@ -115,16 +114,19 @@ class Seen:
             f"{spread.max():.2g}, is in the intervals"
         )
         domain = f"of {CURVE} {curve.domain_.in_words()}"
-        early = (FEWER,) if exposures < TWO_CYCLES else ()
-        return cls(share, spread, curve.inside_domain(rows), rows, (domain,), (remark, *early))
+        return cls(share, spread, curve.inside_domain(rows), rows, (domain,), (remark,))
 
-    def why(self, at: int) -> list[str]:
-        """Why a network lies outside the curve's domain."""
+    def why(self, at: int, known: Sequence[str] = ()) -> list[str]:
+        """Why a network lies outside the curve's domain.
+
+        Args:
+            known: reasons that were told already; of a column they tell enough.
+        """
         if self.rows is None:
             return []
-        domain = load_law(CURVE).domain_
+        domain, told = load_law(CURVE).domain_, {reason.split()[0] for reason in known}
         found = domain.outside_in_words({name: values[at].item() for name, values in self.rows.items()})
-        return [f"{reason} (of {CURVE})" for reason in found]
+        return [f"{reason} (of {CURVE})" for reason in found if reason.split()[0] not in told]
 
 
 @dataclass(frozen=True)
@@ -270,7 +272,8 @@ def frontier(
 
     def why_outside(at: int) -> tuple[str, ...]:
         row = {name: values[at].item() for name, values in table.items()}
-        return (*law.domain_.outside_in_words(row), *seen.why(at))
+        reasons = law.domain_.outside_in_words(row)
+        return (*reasons, *seen.why(at, reasons))
 
     kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside & seen.inside
     if not kept.any():
@@ -306,7 +309,7 @@ def frontier(
             tokens_per_parameter=items * (task.tokens_per_item or 0) / int(size[at]),
             efficient=is_efficient(at, size, total, places),
             outside=why_outside(at),
-            cost=Cost.of(float(worth[at] * held[at]), accelerator, float(shortest[at])),
+            cost=Cost.of(float(worth[at] * held[at]), accelerator, sizes["d_model"], float(shortest[at])),
         )
 
     enough = kept if target is None else kept & (at_least >= target)
@@ -372,7 +375,8 @@ def known_by(network: Network, exposures: int) -> tuple[str, ...]:
     """That the bits of a plan are those of a longer training than the one whose cost is told."""
     curve = load_law(CURVE)
     assert isinstance(curve, ExposureLaw)
-    rows = {"effective_parameters": [network.effective_parameters], "exposures": [exposures]}
+    sizes = {name: [getattr(network, name)] for name in ("effective_parameters", "n_layers")}
+    rows = sizes | {"exposures": [exposures]}
     return (
         f"items and bits are what networks hold in the end; after {counted(exposures, 'exposure')} the first knows "
         f"some {known_share(curve, rows)[0]:.0%} of that (by {CURVE}): --exposures {exposures} plans for what is "
@@ -413,7 +417,8 @@ def measured_near(question: Question, network: Network) -> Known | None:
 def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: Any) -> Verification:
     """Measure what a network of a plan holds or, where that takes too long, a narrower one of its family.
 
-    The plan promises that the network holds the target, and the law as many bits of a narrower one, with the plan's
+    Where even the narrowest takes too long, as tables of many tokens do, the vocabulary is halved until one does not.
+    The plan promises that the network holds the target, and the law as many bits of a smaller one, with the plan's
     probability; that is what is verified.
 
     Args:
@@ -421,6 +426,9 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         frontier: the plan.
         chosen: the network.
         how: store, seed, workers and progress of `measure`.
+
+    Raises:
+        LawError: where every network that may stand in for it takes too long.
     """
     usual = {name: question.only(name) for name in ("d_head", "n_heads")}
     given = {name: getattr(chosen, name) for name in usual if name in question.sizes}
@@ -430,16 +438,29 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     kinds = question.kinds | ({} if question.tables is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
     sizes = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
-    family = Question(question.law, {**question.named, **kinds, **sizes})
-    tried = families(family, None)
+    named, tokens = dict(question.named), question.named.get("vocab_size")
     probabilities = ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2)
-    low, at_least, middle, high = question.law.quantiles(tried.table, probabilities)
-    costs = [
-        RESTARTS * hours(operations(model, family.task, 2 * bits / family.per_item, EXPOSURES))
-        for model, bits in zip(tried.models, middle.tolist(), strict=True)
-    ]
-    at = max((at for at, hours in enumerate(costs) if hours <= HOURS), default=0)
-    model, whole = tried.models[at], at == len(costs) - 1
+    while True:
+        family = Question(question.law, {**named, **kinds, **sizes})
+        tried = families(family, None)
+        low, at_least, middle, high = question.law.quantiles(tried.table, probabilities)
+        costs = np.array(
+            [
+                RESTARTS * hours(operations(model, family.task, 2 * bits / family.per_item, EXPOSURES))
+                for model, bits in zip(tried.models, middle.tolist(), strict=True)
+            ]
+        )
+        if (affordable := np.flatnonzero(costs <= HOURS)).size:
+            break
+        if tokens is None or named["vocab_size"] // 2 < FEWEST_TOKENS:
+            raise LawError(
+                f"verify: {RESTARTS} trainings of the narrowest network of this family take "
+                f"{duration(3600 * costs.min())} here, and a verification may take {duration(3600 * HOURS)}"
+            )
+        named["vocab_size"] //= 2
+    at = int(affordable[-1])
+    fewer = named.get("vocab_size") if named.get("vocab_size") != tokens else None
+    model, whole = tried.models[at], at == len(costs) - 1 and fewer is None
     promised = frontier.bits if whole and frontier.bits is not None else float(at_least[at])
     fields = family.task.model_dump(exclude={"library_size"})
     from capax.protocols.measure import measure  # imports torch, which a page needs not
@@ -454,6 +475,7 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         miss_percent=100 * max(1 - found / promised, 0.0) if known else None,
         measurement=run,
         proxy=None if whole else model.d_model,
+        proxy_vocab_size=fewer,
         promised_bits=promised,
         predicted_bits=of_new_measurement(float(low[at]), float(high[at]), LEVEL),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from functools import cache
+from math import ceil
 from typing import Annotated, Literal, Self, TypeVar
 
 import numpy as np
@@ -20,8 +21,14 @@ Flops = TypeVar("Flops", float, np.ndarray)
 Accelerator = Literal["a100", "h100", "h200", "b200"]
 PEAKS: dict[Accelerator, float] = {"a100": 312e12, "h100": 989e12, "h200": 989e12, "b200": 2250e12}
 """Operations a second in bfloat16, dense, as the vendor states them."""
+BANDWIDTHS: dict[Accelerator, float] = {"a100": 2.0e12, "h100": 3.35e12, "h200": 4.8e12, "b200": 8.0e12}
+"""Bytes of memory a second, as the vendor states them."""
 USED = 0.4
 """Share of its peak that a training is taken to reach on an accelerator."""
+A_BYTE = 0.113
+"""Operations for each byte of memory and each channel of the width, at most: narrow networks wait for their memory. On
+an H200 trainings of two layers reached half as many in TF32, whose numbers are twice as long as those of bfloat16: 52
+TFLOP/s with width 192 and 70 with 256 (benchmarks/records/2026-11-27-gpu.md)."""
 USED_HERE = 0.2
 """On processors: trainings of 3,000 to 50,000 parameters reached 0.15 (small ones, six layers) to 0.5 (one layer)."""
 STEP_SECONDS = 1e-3
@@ -38,9 +45,9 @@ class Cost(Result):
     accelerator_hours: Annotated[float, Field(description="On one of the named accelerators, in bfloat16.")]
 
     @classmethod
-    def of(cls, flops: float, accelerator: Accelerator, least: float) -> Self:
-        """The hours of so many operations, and no fewer than the `least_hours`."""
-        there = hours_on(accelerator, flops)
+    def of(cls, flops: float, accelerator: Accelerator, width: int, least: float) -> Self:
+        """The hours of so many operations of a network of a width, and no fewer than the `least_hours`."""
+        there = hours_on(accelerator, flops, width)
         return cls(flops=flops, hours=max(hours(flops), least), accelerator_hours=max(there, least))
 
 
@@ -59,9 +66,9 @@ def hours(flops: Flops) -> Flops:
     return flops / (USED_HERE * peak()) / 3600
 
 
-def hours_on(accelerator: Accelerator, flops: float) -> float:
-    """Hours that operations take on an accelerator."""
-    return flops / (USED * PEAKS[accelerator]) / 3600
+def hours_on(accelerator: Accelerator, flops: float, width: float) -> float:
+    """Hours that operations of a network of a width take on an accelerator."""
+    return flops / min(USED * PEAKS[accelerator], A_BYTE * width * BANDWIDTHS[accelerator]) / 3600
 
 
 @cache
@@ -79,16 +86,24 @@ def peak() -> float:
 
 def assumptions(exposures: int, accelerator: Accelerator) -> tuple[str, ...]:
     """What costs are reckoned by, in words."""
-    of = peaks((accelerator,))
     return (
         f"costs: {counted(exposures, 'exposure')} of every item; here {USED_HERE:.0%} of the peak of "
-        f"{peak() / 1e9:.0f} GFLOP/s (float32, measured, {machine.cores()} cores), {USED:.0%} of {of}; at least "
-        f"{1000 * STEP_SECONDS:g} ms a step, and as long for each layer; small and deep networks reach less, such as "
-        "22 TFLOP/s on an H200 with width 128 (float32, measured)",
+        f"{peak() / 1e9:.0f} GFLOP/s (float32, measured, {machine.cores()} cores), {there((accelerator,))}; at least "
+        f"{1000 * STEP_SECONDS:g} ms a step, and as long for each layer",
     )
 
 
-def peaks(accelerators: Iterable[Accelerator] = PEAKS) -> str:
-    """Peaks of accelerators in words."""
-    of = ", ".join(f"{PEAKS[name] / 1e12:.0f} TFLOP/s on {name.upper()}" for name in accelerators)
-    return f"{of} (bfloat16, as the vendor states)"
+def there(accelerators: Iterable[Accelerator] = PEAKS) -> str:
+    """How fast trainings are taken to be on accelerators, in words."""
+    of = ", ".join(
+        f"{PEAKS[name] / 1e12:.0f} TFLOP/s on {name.upper()} from width {_saturating(name)} on" for name in accelerators
+    )
+    return (
+        f"{USED:.0%} of {of} (bfloat16, as the vendor states); narrower networks wait for memory and take longer in "
+        "proportion, as measured on an H200 with widths 192 and 256"
+    )
+
+
+def _saturating(accelerator: Accelerator) -> int:
+    """The width from which on a training reaches what it is taken to reach of the peak."""
+    return ceil(USED * PEAKS[accelerator] / (A_BYTE * BANDWIDTHS[accelerator]))

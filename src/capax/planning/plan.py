@@ -80,7 +80,7 @@ def predict(
     row = {name: values[0].item() for name, values in table.items() if name not in law.found}
     outside = question.outside([row], extrapolate)
     seen = bits.Seen.of(table, early)
-    if (beyond := tuple(seen.why(0))) and extrapolate is False:
+    if (beyond := tuple(seen.why(0, outside))) and extrapolate is False:
         raise OutsideDomain(f"outside the domain: {'; '.join(beyond)}; extrapolate all the same")
     items = float(seen.share[0]) / question.per_item
     value = float(predicted(law, table)[0]) * items

@@ -124,6 +124,9 @@ class Verification(Displayed, Result):
         int | None,
         Field(description="Width of the network that was measured in its place, where it takes too long itself."),
     ] = None
+    proxy_vocab_size: Annotated[
+        int | None, Field(description="Tokens of that network, where with as many as were planned all take too long.")
+    ] = None
     promised_bits: Annotated[float | None, Field(description="That it should hold, of a plan in bits.")] = None
     predicted_bits: Annotated[Interval | None, Field(description="What the law expected of it.")] = None
 

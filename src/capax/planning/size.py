@@ -17,7 +17,7 @@ from capax.laws.law import Law
 from capax.models.hf_config import Described, causal_model, read_config
 from capax.overview import Displayed, Overview
 from capax.planning.bits import CURVE, HELD, Fill, known_share
-from capax.planning.cost import PEAKS, USED, hours_on, peaks
+from capax.planning.cost import PEAKS, hours_on, there
 from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
 from capax.planning.facts import ANY, UNPACKED, FactsInFile, checked_recall, given_facts, in_file
@@ -186,7 +186,7 @@ def model_size(
     law, curve = load_law("reference"), load_law(CURVE)
     assert isinstance(curve, ExposureLaw)
     table, outside = _row(law, counts, sizes)
-    held = Fill(1.0, 0.0) if task is None else fill(recall)
+    held, layers = Fill(1.0, 0.0) if task is None else fill(recall), float(table["n_layers"][0])
     densities = [density(law, table, counts), *published_densities(counts.total)]
     asked = None
     if task is not None or bits is not None:
@@ -202,7 +202,7 @@ def model_size(
         bytes=_bytes(counts.total),
         densities=tuple(densities),
         exposures=tuple(
-            Exposed(share=share, exposures=curve.exposures_for(share, counts.effective)) for share in SHARES
+            Exposed(share=share, exposures=curve.exposures_for(share, counts.effective, layers)) for share in SHARES
         ),
         asked=asked,
         law=law.name,
@@ -251,10 +251,10 @@ def _asked(
     wanted_bits = file.entropy_bits if file is not None else float(bits or 0.0)
     probability = _probability(law, table, held, wanted_bits)
     share = wanted_bits / (float(predicted(law, table)[0]) * held.share)
-    seen = _exposures(curve, share, counts.effective)
+    seen = _exposures(curve, share, counts.effective, float(table["n_layers"][0]))
     each = float(tokens or (wanted_bits / BITS_A_TOKEN if file is None else file.text_bytes / TEXT_A_TOKEN))
     flops = None if seen is None or counts.multiplied is None else 6.0 * seen * each * counts.multiplied
-    packed = None if file is None else file.compressed_bytes
+    packed, width = None if file is None else file.compressed_bytes, float(table["d_model"][0])
     return Asked(
         bits=wanted_bits,
         facts=file,
@@ -267,7 +267,7 @@ def _asked(
         tokens=each,
         tokens_from="given" if tokens else "bits" if file is None else "text",
         flops=flops,
-        accelerator_hours=None if flops is None else {name: hours_on(name, flops) for name in PEAKS},
+        accelerator_hours=None if flops is None else {name: hours_on(name, flops, width) for name in PEAKS},
         times_packed=None if not packed else {name: size / packed for name, size in _bytes(counts.total).items()},
     )
 
@@ -279,14 +279,14 @@ def _probability(law: Law, table: Columns, held: Fill, bits: float) -> float:
     return 1 - float(np.interp(np.log(bits), np.maximum.accumulate(quantiles), levels))
 
 
-def _exposures(curve: ExposureLaw, share: float, effective: int) -> int | None:
+def _exposures(curve: ExposureLaw, share: float, effective: int, layers: float) -> int | None:
     """Times that each item is seen until a share of what the network can hold is known; not fewer than the law's."""
     if share >= 1:
         return None
-    first, size = curve.domain_.ranges["exposures"][0], {"effective_parameters": [effective]}
+    first, size = curve.domain_.ranges["exposures"][0], {"effective_parameters": [effective], "n_layers": [layers]}
     early = known_share(curve, size | {"exposures": [first]})[0]
     held = float(curve.known_share(size | {"exposures": [HELD]})[0])  # of what is known after endless exposures
-    return ceil(first if share <= early else curve.exposures_for(share * held, effective))
+    return ceil(first if share <= early else curve.exposures_for(share * held, effective, layers))
 
 
 def _bytes(total: int) -> dict[str, int]:
@@ -357,6 +357,6 @@ def _of_the_asked(asked: Asked, counts: Counts, held: Fill, curve: ExposureLaw) 
         notes.append(
             f"costs: {asked.tokens:.4g} tokens {each}; 6 operations for each of them and of the {counts.multiplied:,} "
             "parameters that it is multiplied by, attention between positions left out; "
-            f"{USED:.0%} of a peak of {peaks()}"
+            f"{there()}"
         )
     return notes

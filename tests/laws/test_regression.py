@@ -1,0 +1,71 @@
+"""What rows of a group have in common, by plain matrices and by simulated studies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from capax.laws.regression import Common, Regression
+
+PRIOR = np.array([np.inf, 1.0, 1.0])
+SIZES = (30, 6, 6, 6, *[3] * 6, *[1] * 8)
+GROUPS = np.repeat(np.arange(len(SIZES)), SIZES)
+
+
+def study(seed: object, share: float, spread: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """Groups of unequal size; the second column is of the group, the third of the row; y is noise alone."""
+    rng = np.random.default_rng(seed)
+    of_group = rng.standard_normal(len(SIZES))[GROUPS]
+    design = np.column_stack([np.ones(len(GROUPS)), of_group, rng.standard_normal(len(GROUPS))])
+    apart = np.sqrt(1 - share) * rng.standard_normal(len(GROUPS))
+    return design, spread * (apart + np.sqrt(share) * rng.standard_normal(len(SIZES))[GROUPS])
+
+
+def test_the_share_and_the_covariance_are_those_of_whole_matrices() -> None:
+    design, y = study(0, 0.4)
+    fit = Regression.of(design, y, PRIOR)
+    found = Common.of(design, y, fit, GROUPS)
+    alike = (GROUPS[:, None] == GROUPS).astype(float)
+    pulled = np.diag((fit.spread / PRIOR) ** 2)
+    inverse = np.linalg.inv(design.T @ design + pulled)
+    left = np.eye(len(y)) - design @ inverse @ design.T
+    residuals = left @ y
+    equations = [
+        [np.trace(left @ left), np.trace(left @ alike @ left)],
+        [np.trace(left @ left @ alike), np.trace(alike @ left @ alike @ left)],
+    ]
+    rows, shared = np.linalg.solve(equations, [residuals @ residuals, residuals @ alike @ residuals])
+    assert found.share == pytest.approx(shared / (rows + shared), abs=1e-10)
+
+    wider = Regression.of(design, y, PRIOR, common=found)
+    variance = (1 - found.share) * np.eye(len(y)) + found.share * alike
+    covariance = inverse @ (design.T @ variance @ design + pulled) @ inverse
+    np.testing.assert_allclose(wider.root @ wider.root.T, covariance, atol=1e-12)
+    np.testing.assert_array_equal(wider.beta, fit.beta)
+    plain = Regression.of(design, y, PRIOR, common=Common(GROUPS, 0.0))
+    np.testing.assert_allclose(plain.root @ plain.root.T, fit.root @ fit.root.T, atol=1e-12)
+
+
+@pytest.mark.parametrize("groups", [np.zeros(len(GROUPS), dtype=int), np.arange(len(GROUPS))])
+def test_one_group_or_as_many_as_rows_tell_of_nothing_in_common(groups: np.ndarray) -> None:
+    design, y = study(1, 0.0)
+    fit = Regression.of(design, y, PRIOR)
+    assert Common.of(design, y, fit, groups).share == 0
+
+
+@pytest.mark.slow
+def test_intervals_of_what_differs_among_groups_hold_as_often_as_they_say() -> None:
+    """Without what rows have in common, that of the second coefficient would hold far less often."""
+    with_, without, shares = [], [], []
+    for seed in range(400):
+        design, y = study([3, seed], 0.5)
+        fit = Regression.of(design, y, PRIOR)
+        common = Common.of(design, y, fit, GROUPS)
+        shares.append(common.share)
+        for held, one in ((without, fit), (with_, Regression.of(design, y, PRIOR, common=common))):
+            error = one.spread * np.sqrt((one.root @ one.root.T).diagonal())
+            held.append(np.abs(one.beta) < stats.t.ppf(0.975, one.dof) * error)
+    assert np.mean(shares) == pytest.approx(0.5, abs=0.1)
+    assert np.mean(without, axis=0)[1] < 0.8
+    assert (np.mean(with_, axis=0)[1:] > 0.88).all()
