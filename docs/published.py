@@ -17,11 +17,12 @@ from parts import filled, head
 import capax
 from capax.figures.drawing import draw
 from capax.figures.predicted import compared
-from capax.laws.capacity import CapacityLaw, Size
+from capax.laws.capacity import OF_A_FAMILY, CapacityLaw, Size
 from capax.laws.compare import ITEMS, Comparison, compare
 from capax.laws.files import LAWS, load_law
 from capax.laws.law import Law
-from capax.planning.bits import Seen
+from capax.laws.rows import left_out as folds
+from capax.planning.bits import Fill, Seen
 from capax.planning.question import predicted
 from capax.store import tables
 
@@ -53,11 +54,31 @@ HEADS = 4
 """Of the published networks, by which their effective parameters were counted, too (reconstructed)."""
 
 
-def laws(by_size: bool) -> dict[str, Law]:
-    """Laws in bits, of the networks that ship with capax: that of capacity as it ships, or of the size alone."""
+DEPTHS = (2, 12)
+"""Layers of networks of which nothing but the size is known."""
+LEFT_OUT, SHARES = 10, (0.5, 0.8, 0.95)
+"""Folds of what is left out of fits, and the probabilities of the intervals."""
+
+
+def laws() -> dict[str, Law]:
+    """Laws in bits, of the networks that ship with capax: of the size alone, and that of capacity as it ships."""
     alike = tables.where(tables.from_file("reference:capacity"), ["vocab_size=100", "loss=all"])
     power = capax.PowerLaw(axes=[SIZE], target="capacity_bits").fit(alike)
-    return {"power": power, "capacity": CapacityLaw(axes=[]).fit(alike) if by_size else load_law("reference")}
+    return {"power": power, "capacity": load_law("reference")}
+
+
+def of_sizes(sizes: np.ndarray) -> pl.DataFrame:
+    """Networks of some sizes and depths: heads that fill the width, length and vocabulary the largest of our data."""
+    ranges = load_law("reference").domain_.ranges
+    rows = pl.DataFrame({SIZE: sizes}).join(pl.DataFrame({"n_layers": DEPTHS}), how="cross")
+    width = (pl.col(SIZE) / (12 * pl.col("n_layers"))).sqrt()
+    return rows.with_columns(
+        d_model=width,
+        d_head=width,
+        n_heads=pl.lit(1),
+        **{name: pl.lit(ranges[name][1]) for name in ("seq_len", "vocab_size")},
+        **{name: pl.lit(kind) for name, kind in (("loss", "all"), ("embeddings", "trained"), ("ffn", "mlp"))},
+    )
 
 
 def said(ours: Law, rows: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -81,7 +102,7 @@ def networks() -> list[str]:
     """Morris et al. 2025, row by row."""
     rows = tables.where(tables.from_file("published:morris2025"), ["precision=float32"]).sort(SIZE)
     rows = rows.with_columns(n_heads=pl.lit(HEADS), d_head=pl.col("d_model") // HEADS)
-    held, found = rows["capacity_bits"].to_numpy(), laws(by_size=False)
+    held, found = rows["capacity_bits"].to_numpy(), laws()
     columns = [f"{name}: {what}" for name in found for what in ("predicted (95 %)", "predicted / published")]
     lines, ends = head("layers, width", "effective", "published", *columns, "beyond"), []
     for name, ours in found.items():
@@ -105,18 +126,18 @@ def networks() -> list[str]:
 
 
 def by_source() -> list[str]:
-    """Bounds of Allen-Zhu and Li 2024, and adapters of Nguyen 2026 by their base; by size and exposures alone."""
-    found = laws(by_size=True)
+    """Bounds of Allen-Zhu and Li 2024, and adapters of Nguyen 2026 by their base; by size and exposures."""
+    found = laws()
     names = [f"{name}: predicted (95 %)" for name in found]
     lines = head("source", "parameters", "published, bits a parameter", *names, "beyond")
 
     def line(who: str, published: str, sizes: np.ndarray, exposures: int | None = None) -> str:
-        known = np.ones(len(sizes))
-        if exposures is not None:
-            known = Seen.of({SIZE: sizes}, exposures).share
-        ends = []
+        rows = of_sizes(sizes)
+        asked = {name: rows[name].to_numpy() for name in rows.columns}
+        seen, ends = Seen.of(asked, exposures), []
         for ours in found.values():
-            value, low, high = (bits * known / sizes for bits in said(ours, {SIZE: sizes}))
+            levels = Fill(1.0, 0.0).widened(ours, rows.select(ours.columns), (0.025, 0.5, 0.975), seen.spread)
+            low, value, high = (bits * seen.share / asked[SIZE] for bits in levels)
             ends.append(f"{value.min():.2g} to {value.max():.2g} ({low.min():.2g} to {high.max():.2g})")
         counts = f"{sizes[0]:,.0f} to {sizes[-1]:,.0f}"
         return f"| {' | '.join((who, counts, published, *ends, times(found['power'], sizes)))} |"
@@ -146,7 +167,7 @@ def formula(ours: Law) -> str:
 
 def section() -> str:
     """Both tables, and where the published networks lie."""
-    found = laws(by_size=False)
+    found = laws()
     row = tables.where(tables.from_file("published:morris2025"), ["precision=float32"]).row(0, named=True)
     outside = [one for one in found["power"].domain_.outside_in_words(row) if not one.startswith(SIZE)]
     forms = "; ".join(
@@ -160,7 +181,9 @@ def section() -> str:
         "",
         *networks(),
         "",
-        "By the size alone; after so many exposures, by the share that `reference:exposure` says is known then:",
+        f"Of these the size is known, and no more: the law of capacity is asked for networks of {DEPTHS[0]} and of "
+        f"{DEPTHS[1]} layers, whose tables are trained and whose heads fill the width, with the largest length and "
+        "vocabulary of its data. After so many exposures, by the share that `reference:exposure` says is known then:",
         "",
         *by_source(),
     ]
@@ -208,8 +231,8 @@ def grid() -> str:
             f"Items held grow with the width to the power {said['r']} (95 % interval), with the heads to the power "
             f"{said['q']}, and fall with the length, N − 1, to the power {said['p']}.",
             "",
-            f"**Held out**: {len(second)} of these networks on a second library ([their store](capacity/"
-            f"{HELD_OUT['grid'].name})): architectures that the laws know, sequences that they do not. "
+            f"**On a second library**: {len(second)} of these networks ([their store](capacity/"
+            f"{HELD_OUT['grid'].name})), architectures that the laws know and sequences that they do not. "
             f"{held_out(second, [load_law('reference'), law])}",
             "",
         ]
@@ -244,12 +267,28 @@ def libraries() -> str:
     rows = pl.concat(every, how="diagonal_relaxed")
     bounds = int(rows["capacity_bits"].is_null().sum())
     return (
-        f"**Held out**: {len(rows)} networks of {len(rows.unique(SHAPE))} architectures on a second library, which no "
-        "law was fitted to: "
+        f"{len(rows)} networks of {len(rows.unique(SHAPE))} architectures on a second library, which no law was fitted "
+        "to: "
         f"{', '.join(parts[:-1])} and {parts[-1]} (stores beside [theirs](capacity/{HELD_OUT['varied'].name})); "
         f"{bounds} of them are lower bounds, as gains did not shrink, and left out. "
         f"{held_out(rows, [load_law('reference')])}\n"
     )
+
+
+def coverage() -> str:
+    """How many of the networks that are left out of fits lie in the intervals of the law of capacity."""
+    rows = tables.from_file("reference:capacity").drop_nulls("capacity_bits")
+    lines = head("left out at a time", *(f"{share:.0%} intervals" for share in SHARES))
+    for words, names in (("a tenth of the architectures", SHAPE), ("a tenth of the families", OF_A_FAMILY)):
+        groups = np.unique(rows.select(pl.concat_str(pl.col(names).cast(str), separator=" ")), return_inverse=True)[1]
+        inside = np.zeros(len(SHARES))
+        for held in folds(groups[:, None], LEFT_OUT):
+            law, asked = CapacityLaw().fit(rows.filter(~held)), rows.filter(held)
+            bits = asked["capacity_bits"].to_numpy()
+            ends = [law.predict_interval(asked, share) for share in SHARES]
+            inside += [((low <= bits) & (bits <= high)).sum() for low, high in ends]
+        lines.append(f"| {words} | {' | '.join(f'{count / len(rows):.0%}' for count in inside)} |")
+    return "\n".join([*lines, ""])
 
 
 def distance() -> str:
@@ -290,6 +329,7 @@ def page(text: str) -> str:
     """The page with the tables of today."""
     parts = (
         *(("grid", grid()), ("sizes", sizes()), ("libraries", libraries())),
+        ("coverage", coverage()),
         *(("distance", distance()), ("published", section())),
     )
     for name, part in parts:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
-from parts import filled
+from parts import filled, head
 from PIL import Image
 
 from capax.figures.drawing import draw
@@ -20,12 +20,14 @@ from capax.papers.reproduce import JudgedClaim, JudgedRecipe, Reproduction, figu
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
+SCALES = ("paper", "small", "demo")
 MARKS = {"agrees": "agrees", "differs": "**differs**", "cannot be judged": "cannot be judged"}
 
 
 def found() -> list[Reproduction]:
     """The reproductions that are kept: of a paper at a scale, or of one of its figures."""
-    return [Reproduction.model_validate_json(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))]
+    every = [Reproduction.model_validate_json(path.read_text("utf-8")) for path in FOLDER.glob("*.json")]
+    return sorted(every, key=lambda one: (one.paper, SCALES.index(one.scale), one.figure or ""))
 
 
 def draw_all() -> None:
@@ -73,22 +75,46 @@ def section(one: Reproduction) -> list[str]:
     return [*lines, *pictures, ""]
 
 
+def summary(every: Sequence[Reproduction]) -> list[str]:
+    """Every claim of the papers, and its verdict at each scale."""
+    answers: dict[tuple[str, str, str], dict[str, str]] = {}
+    for one in every:
+        for recipe, claim in one.claims("the paper's"):
+            answers.setdefault((one.paper, recipe.figure, _said(claim)), {})[one.scale] = MARKS[claim.answer]
+    lines = [
+        "## Every claim of the papers, at every scale",
+        "",
+        "Where scales differ, the larger one counts: it is nearer to the paper's.",
+        "",
+        *head("source", "figure", "says (how we know)", *SCALES),
+    ]
+    for (paper, figure, said), found_at in answers.items():
+        lines.append(_row((paper, f"`{figure}`", said, *(found_at.get(scale, "") for scale in SCALES))))
+    return [*lines, ""]
+
+
 def _rows(claims: Sequence[tuple[JudgedRecipe, JudgedClaim]]) -> Iterator[str]:
-    yield from (
-        "| figure | says (how we know) | verdict | found | what would change it |",
-        "| --- | --- | --- | --- | --- |",
-    )
+    changing = any(claim.changes for _, claim in claims)
+    yield from head("figure", "says (how we know)", "verdict", "found", *(["what would change it"] * changing))
     for recipe, claim in claims:
-        value = f": {claim.value}" if claim.value else ""
-        said = f"{claim.says}{value} ({claim.standing})"
         told = "; ".join(part for part in (claim.measured, claim.reason) if part)
-        cells = (f"`{recipe.figure}`", said, MARKS[claim.answer], told, claim.changes or "–")
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        cells = (f"`{recipe.figure}`", _said(claim), MARKS[claim.answer], told)
+        yield _row((*cells, claim.changes or "–") if changing else cells)
+
+
+def _said(claim: JudgedClaim) -> str:
+    value = f": {claim.value}" if claim.value else ""
+    return f"{claim.says}{value} ({claim.standing})"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def page(text: str) -> str:
     """The page with verdicts and figures as they are now."""
-    sections = "\n".join(line for one in found() for line in section(one))
+    every = found()
+    sections = "\n".join([*summary(every), *(line for one in every for line in section(one))])
     return filled(text, "verdicts", "reproduced.py", sections)
 
 

@@ -53,6 +53,10 @@ def _show(found: Verified) -> None:
         verdict = "holds" if check.holds else "does not hold"
         table.add_row(check.name, _number(check.claimed), _number(check.recomputed), verdict)
     screen.print(table)
+    if any(check.name == "tolerance" for check in found.checks):
+        screen.print(
+            "tolerance: within it each number of a recalled label lies; recomputed is that of one answer for all"
+        )
     screen.print("The claim holds." if found.holds else "The claim does not hold.")
 
 

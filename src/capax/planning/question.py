@@ -293,7 +293,7 @@ class Question:
         most = self.task.library_size  # one edge a head is always enough, and can be built
         if needed[0] > most and "n_heads" not in sizes:
             return {"n_heads": most, "d_head": 1}
-        return self.model.shaped(float(needed[0]), self.task.sizes(), **sizes)
+        return self.model.shaped(float(needed[0]), self.asked | self.task.sizes(), **sizes)
 
     def spec(self, sizes: Mapping[str, int], kinds: Mapping[str, str] | None = None) -> Any:
         """A model of these sizes; what are no fields of it are options of a module.

@@ -34,7 +34,7 @@ class KeyQueryChannel(Model):
     steps: ClassVar[Mapping[str, int]] = {"d_model": 16}
     pads_heads: ClassVar[bool] = True
     rule: ClassVar[str | None] = (
-        "rule of thumb: one head up to 2 items per channel, then one for 1 to 2 of them, and none above half the width"
+        "rule of thumb: m' log2 m' / d_model² heads of m' edges to twice as many, and none above half the width"
     )
 
     model: Literal["key_query_channel"] = "key_query_channel"
@@ -105,7 +105,7 @@ class KeyQueryChannel(Model):
     def shaped(cls, needed: float, given: Mapping[str, int], **sizes: int) -> dict[str, int]:
         """Heads and their size that make up a total key dimension, at least 2, by `rule` (`capax.channel_design`)."""
         width, needed = sizes["d_model"], max(needed, LEAST_KEY_DIM)
-        low, high = trained_heads(given["n_items"], width)
+        low, high = trained_heads(given["n_edges"], width)
         usual = min(round(math.sqrt(low * high)), max(round(needed), 1))
         count = sizes.get("n_heads") or max(usual, math.ceil(2 * needed / width))
         return {"n_heads": count, "d_head": math.ceil(needed / count)}
@@ -235,7 +235,11 @@ class KeyQueryChannel(Model):
             raise ValueError(f"n_heads: protocol 'budget' has head_counts instead, got {self.n_heads}")
 
 
-def trained_heads(n_items: int, d_model: int) -> tuple[int, int]:
-    """Fewest and most heads that trained channels were seen to need: one up to r = 2 items a channel, then r/2 to r."""
-    compression = n_items / d_model
-    return (1, 1) if compression <= 2 else (max(1, round(compression / 2)), math.ceil(compression))
+def trained_heads(n_edges: int, d_model: int) -> tuple[int, int]:
+    """Heads with which trained channels were seen to need the smallest D_K: m' log2 m' / d_model² to twice as many.
+
+    In 20 of 21 cells of permutations of 32 to 512 items in 8 to 256 channels the best number of those that were tried,
+    or one within a quarter of its D_K, lies in this range, or is the next power of two; 128 items in 8 took 64.
+    """
+    heads = n_edges * math.log2(n_edges) / d_model**2
+    return max(1, round(heads)), max(1, round(2 * heads))

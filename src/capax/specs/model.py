@@ -275,7 +275,7 @@ class Model(Tagged):
         """The rest of its sizes where so much is needed of what they make up, such as a total key dimension.
 
         Args:
-            given: `Task.sizes` of what it learns.
+            given: `Task.sizes` of what it learns, and what is asked of it.
             sizes: its own that are known.
         """
         raise NotImplementedError(f"{cls.__name__}.shaped")

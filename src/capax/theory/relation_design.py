@@ -34,9 +34,9 @@ def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDes
 
     The paper (Adler 2025) gives the direction only: many small heads when items outnumber channels, one when not.
     Whitened (d_model ≥ 64): h = m'/(d/3) to m'/(d/4), d_head 1.1 to 1.8 log2 m. Trained
-    (permutations, m ≤ 512, d_model ≥ 16, a learning rate of .8): D_K = .3 to .7 · m' log2 m' / d_model; one head to
-    r = m/d_model = 2, then r/2 to r. Other sizes are extrapolated, and say so; m' heads of one channel are always
-    enough (`capax.construct`), so that more is never needed.
+    (permutations, m ≤ 512, d_model ≥ 16, a learning rate of .8): D_K = .3 to .7 · m' log2 m' / d_model, by
+    m' log2 m' / d_model² heads to twice as many. Other sizes are extrapolated, and say so; m' heads of one channel are
+    always enough (`capax.construct`), so that more is never needed.
 
     Args:
         n_items: items m of the graph.
@@ -52,7 +52,7 @@ def channel_design(n_items: int, n_edges: int, d_model: int) -> tuple[ChannelDes
         raise SpecError(f"n_edges: at most {most} (n_items {n_items}), got {n_edges}")
     heads = ceil(n_edges / max(1, d_model // 3)), ceil(n_edges / max(1, d_model // 4))
     sizes = ceil(1.1 * log2(n_items)), ceil(1.8 * log2(n_items))
-    per_channel, trained = n_edges * log2(n_edges) / d_model, trained_heads(n_items, d_model)
+    per_channel, trained = n_edges * log2(n_edges) / d_model, trained_heads(n_edges, d_model)
     ranges = {"whitened": d_model >= 64, "trained": d_model >= 16 and n_items <= 512}
     standing: dict[str, Literal["measured", "extrapolated"]] = {
         weights: "measured" if inside else "extrapolated" for weights, inside in ranges.items()

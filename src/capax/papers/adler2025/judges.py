@@ -72,22 +72,36 @@ def _trained(run: Measurement) -> HeadCount | None:
     return search.trained if search is not None and search.reached_by == "built" else None
 
 
-def _key_dim(run: Measurement) -> int | None:
-    """The smallest key dimension that trainings reached; None where none did."""
-    built = _trained(run)
-    return run.total_key_dim if built is None else built.total_key_dim
-
-
 def _cells(of: Evidence) -> list[Measurement]:
-    """Cells in which some head size was enough for trainings."""
-    cells = [run for run in of.runs if _key_dim(run) is not None]
+    """Cells in which some head size was enough: for trainings, or for weights that are built."""
+    cells = [run for run in of.runs if run.total_key_dim is not None]
     if not cells:
         raise Unjudged("in no cell was any head size enough")
     return cells
 
 
 def _key_dims(cells: list[Measurement]) -> np.ndarray:
-    return np.array([_key_dim(run) or 0 for run in cells], float)
+    """D_K* of each cell: what trainings reached, or what explicit weights need where that is less."""
+    return np.array([run.total_key_dim or 0 for run in cells], float)
+
+
+def _told(verdict: Verdict, of: Evidence) -> Verdict:
+    """A verdict on D_K* that tells of how many cells it is that of explicit weights, and what trainings reached."""
+    built = [(run, trained) for run in of.runs if (trained := _trained(run)) is not None]
+    if not built:
+        return verdict
+    cells = ", ".join(
+        f"m {_items(run)}, d {_width(run)}: {run.total_key_dim}, by training {trained.total_key_dim}"
+        for run, trained in built
+    )
+    which = f"D_K* of {counted(len(built), 'cell')} is that of explicit weights ({cells})"
+    return verdict.model_copy(update={"reason": f"{verdict.reason}; {which}"})
+
+
+def _cut(of: Evidence) -> str:
+    """How many trainings were not at rest when they ended, in brackets; nothing where all were."""
+    ended = sum(run.stop_reason == "budget" for run in of.runs)
+    return f" ({ended} of {len(of.runs)} trainings ended at their budget)" if ended else ""
 
 
 def _f1s(of: Evidence) -> dict[tuple[int, int], list[float]]:
@@ -100,7 +114,13 @@ def _f1s(of: Evidence) -> dict[tuple[int, int], list[float]]:
 
 
 def one_head_is_worse(of: Evidence) -> Verdict:
-    """F1 of the best of several heads above that of one, at the largest total key dimension of both.
+    """F1 of the best of several heads above that of one, at the largest total key dimension of both."""
+    verdict = _one_head_against_several(of)
+    return verdict.model_copy(update={"reason": f"{verdict.reason}{_cut(of)}"})
+
+
+def _one_head_against_several(of: Evidence) -> Verdict:
+    """The same.
 
     One head's product of queries and keys has no higher rank than the width: beyond it, its channels are of no use.
     """
@@ -122,10 +142,9 @@ CHANNELS = ("threshold", "softmax", "block")
 def survives(of: Evidence) -> Verdict:
     """Whether several heads beat one by the threshold, and then with softmax and values and in a block, too."""
     kinds = {kind: tuple(run for run in of.runs if field(run, "channel") == kind) for kind in CHANNELS}
-    found = {kind: one_head_is_worse(replace(of, runs=runs)) for kind, runs in kinds.items()}
+    found = {kind: _one_head_against_several(replace(of, runs=runs)) for kind, runs in kinds.items()}
     measured = "; ".join(f"{kind}: {verdict.measured}" for kind, verdict in found.items())
-    ended = sum(run.stop_reason == "budget" for run in of.runs)
-    cut = f" ({ended} of {len(of.runs)} trainings ended at their budget)" if ended else ""
+    cut = _cut(of)
     first, *others = (verdict.answer for verdict in found.values())
     if first != "agrees":
         return cannot(
@@ -220,11 +239,11 @@ def law_slope(of: Evidence) -> Verdict:
     """
     readings = {"all cells": of.runs}
     wide = tuple(run for run in of.runs if _wide(run))
-    if len(wide) < len(of.runs) and sum(_key_dim(run) is not None for run in wide) > FEWEST_CELLS:
+    if len(wide) < len(of.runs) and sum(run.total_key_dim is not None for run in wide) > FEWEST_CELLS:
         readings[f"{NARROWEST} channels and more"] = wide
     powers = {name: _law_power(replace(of, runs=runs)) for name, runs in readings.items()}
     found = {name: ev.has_exponent(power, 1.0, "m' log2 m' / d") for name, power in powers.items()}
-    return ev.whatever("whether cells of fewer channels count", found)
+    return _told(ev.whatever("whether cells of fewer channels count", found), of)
 
 
 def law_fits(of: Evidence) -> Verdict:
@@ -234,7 +253,7 @@ def law_fits(of: Evidence) -> Verdict:
     measured = f"R² {r2} in {len(cells)} cells"
     if _law_power(of).high < 0:
         return differs("D_K* falls as the law rises", measured)
-    return ev.above(
+    verdict = ev.above(
         r2,
         measured,
         "the law says at least half of the variance of log D_K*",
@@ -242,6 +261,7 @@ def law_fits(of: Evidence) -> Verdict:
         "the 95 % interval of R² holds a half",
         at=0.5,
     )
+    return _told(verdict, of)
 
 
 def logarithm(of: Evidence) -> Verdict:
@@ -307,6 +327,30 @@ def _reached(one: HeadCount) -> str:
     return f"best F1 {one.f1:.2f}" + (", of fewer than half" if one.f1 >= TARGET else "")
 
 
+def one_head_cannot(of: Evidence) -> Verdict:
+    """Whether there are cells of more items than channels where one head of no size does it, and several heads do."""
+    cells = [run for run in of.runs if _items(run) > _width(run)]
+    tried = {run.key: one for run in cells for one in _counts(run) if one.n_heads == 1}
+    if not tried:
+        raise Unjudged("one head was tried in no cell where m > d")
+    able = [run for run in cells if any(one.n_heads > 1 and one.total_key_dim is not None for one in _counts(run))]
+    alone = [
+        run for run in able if run.key in tried and tried[run.key].total_key_dim is None and tried[run.key].f1 < TARGET
+    ]
+    said = ", ".join(f"m {_items(run)}, d {_width(run)}: {tried[run.key].f1:.2f}" for run in alone)
+    measured = f"best F1 of one head where several reach .99: {said}" if said else "in no cell"
+    reason = (
+        f"so in {len(alone)} of {len(tried)} cells where m > d; where one head does it, too, see below; a better "
+        "optimizer may find what these trainings do not"
+    )
+    return ev.exactly(bool(alone), measured, reason)
+
+
+def _counts(run: Measurement) -> tuple[HeadCount, ...]:
+    """What the search of a cell found of each number of heads."""
+    return () if run.key_search is None else run.key_search.per_heads
+
+
 def one_head_fails(of: Evidence) -> Verdict:
     """Cells of more items than channels."""
     return _of_one_head(of, lambda run: _items(run) > _width(run), "where m > d")
@@ -355,7 +399,7 @@ def map_trend(of: Evidence) -> Verdict:
     more, wider = ev.slopes(logs, np.log(_key_dims(cells)))
     measured = f"m to the {more}, d to the {wider}"
     if more.low > 0 and wider.high < 0:
-        return agrees("both 95 % intervals are on their side of 0", measured)
+        return _told(agrees("both 95 % intervals are on their side of 0", measured), of)
     if more.high < 0 or wider.low > 0:
         return differs("a 95 % interval is on the other side of 0", measured)
     return cannot("a 95 % interval holds 0", measured)
@@ -365,15 +409,16 @@ def law_is_needed(of: Evidence) -> Verdict:
     """Whether D_K* grows more slowly than the law, and so falls behind any constant of it; else nothing is shown."""
     power = _law_power(of)
     if power.high < 1:
-        return differs("D_K* grows more slowly than m' log2 m' / d", str(power))
-    return cannot("not contradicted, as the interval reaches 1; no measurement shows a lower bound", str(power))
+        return _told(differs("D_K* grows more slowly than m' log2 m' / d", str(power)), of)
+    why = "not contradicted, as the interval reaches 1; no measurement shows a lower bound"
+    return _told(cannot(why, str(power)), of)
 
 
 def above_lower_bound(of: Evidence) -> Verdict:
     """Every D_K* against the bound of real weights (LB-3), for graphs recognized to an F1 of .99."""
     cells, wrong, nearest = _cells(of), [], math.inf
     for run in cells:
-        m, d, key_dim = _items(run), _width(run), _key_dim(run) or 0
+        m, d, key_dim = _items(run), _width(run), run.total_key_dim or 0
         bits = f1_information(m, m, derangements(m).bits, TARGET)
         least = real(bits, m, run.n_heads or 1, d).value or 0.0
         if key_dim < least:
@@ -453,7 +498,7 @@ def gaussian_items(of: Evidence) -> Verdict:
         load = math.log2(m) / d
         constants = [f"{total / m / load:.2g}" for _, heads, total in built if heads < m]
         lost = DRAWS - len(constants)
-        constants += [f"more than {1 / load:.2g}{f' ({lost} times)' if lost > 1 else ''}"] if lost else []
+        constants += [f"{1 / load:.2g} by one edge a head{f' ({lost} times)' if lost > 1 else ''}"] if lost else []
         said.append(f"{', '.join(constants)} at m {m}, d {d}")
         shares += [total / m for _, _, total in built]
         limits += [heads == m for _, heads, _ in built]

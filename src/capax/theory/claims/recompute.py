@@ -41,11 +41,13 @@ class Remembered:
         errors: largest distance of a number of each example, a class as one-hot vector, `(items,)`.
         sizes: largest absolute number of each example's label, `(items,)`.
         recalled: examples whose arg-max is their class, or with every number within the tolerance.
+        spread: the tolerance within which one and the same answer is right for all examples.
     """
 
     errors: np.ndarray
     sizes: np.ndarray
     recalled: int
+    spread: float
 
     @property
     def max_error(self) -> float:
@@ -112,7 +114,8 @@ def remembered(file: ClaimFile) -> Remembered:
     wanted = np.eye(found.shape[1])[labels] if classes else labels.astype(np.float64)
     distance = abs(found - wanted).max(1)
     right = found.argmax(1) == labels if classes else distance <= (file.header.claim.tolerance or 0.0)
-    return Remembered(errors=distance, sizes=abs(wanted).max(1), recalled=int(right.sum()))
+    spread = float(np.ptp(wanted, axis=0).max() / 2)
+    return Remembered(errors=distance, sizes=abs(wanted).max(1), recalled=int(right.sum()), spread=spread)
 
 
 def outputs(file: ClaimFile) -> Float[np.ndarray, "items d_out"]:

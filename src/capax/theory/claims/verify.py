@@ -57,8 +57,9 @@ def verify(path: Path | str) -> Verified:
 
     The file is one that `capax construct … --save` or `capax runs save` wrote. Outputs and scores are those of the
     plain definition, in float64. An error may be up to four times the claimed one, for rounding differs between
-    machines; an F1 or a margin must be what is claimed, but for rounding of the very scores that make it. Items of
-    relations must be of unit norm, within 1e-6: larger ones would have larger margins.
+    machines; the tolerance within which real labels count as recalled must be less than that within which one answer
+    is right for all of them; an F1 or a margin must be what is claimed, but for rounding of the very scores that make
+    it. Items of relations must be of unit norm, within 1e-6: larger ones would have larger margins.
 
     Args:
         path: a .safetensors file.
@@ -116,4 +117,11 @@ def _associations(file: ClaimFile, header: AssociationHeader) -> tuple[Check, ..
     if claim.recalled is not None:
         holds = found.recalled >= claim.recalled
         checks.append(Check(name="recalled", claimed=claim.recalled, recomputed=found.recalled, holds=holds))
+    if claim.recalled is not None and claim.tolerance is not None and rows > 1:
+        # of so wide a tolerance that one answer is right for all, what is recalled tells nothing
+        checks.append(
+            Check(
+                name="tolerance", claimed=claim.tolerance, recomputed=found.spread, holds=claim.tolerance < found.spread
+            )
+        )
     return tuple(checks)
