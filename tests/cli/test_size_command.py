@@ -40,7 +40,7 @@ def test_a_config_alone(capsys: pytest.CaptureFixture[str]) -> None:
         "46,702,792,704 parameters; 12,879,925,248 of them active (2 of 8 experts); 0.6% in tables and read-out",
         "187 GB as float32, 93.4 GB as bfloat16, 46.7 GB as int8, 23.4 GB as int4",
         "95 % interval",
-        f"90% after {curve.exposures_for(0.9, 1.0):,.0f}",
+        f"90% after {curve.exposures_for(0.9, curve.domain_.ranges['effective_parameters'][1], 8):,.0f}",
         "arXiv 2404.05405",
     ):
         assert said in text

@@ -12,6 +12,7 @@ import capax
 from capax.errors import CapaxError
 from capax.laws.exposure import ExposureLaw
 from capax.planning.bits import HELD
+from capax.planning.cost import hours_on
 from capax.planning.question import predicted
 
 transformers = pytest.importorskip("transformers")
@@ -21,7 +22,7 @@ import torch  # noqa: E402
 from capax.models import hf_config  # noqa: E402
 from capax.models.hf_config import causal_model, read_config  # noqa: E402
 from capax.planning.counting import count  # noqa: E402
-from capax.planning.size import model_size  # noqa: E402
+from capax.planning.size import model_size, nearest  # noqa: E402
 
 SEVEN = {
     "hidden_size": 4096,
@@ -218,7 +219,7 @@ def test_what_it_holds_is_what_the_laws_and_sources_say(sized: Path) -> None:
     for one in published:
         assert one.bits == pytest.approx(one.bits_per_parameter * found.parameters.total)
     assert [one.exposures for one in found.exposures] == [
-        curve.exposures_for(share, found.parameters.effective) for share in (0.5, 0.9, 0.95)
+        curve.exposures_for(share, **nearest(curve, found.parameters, found.shape)) for share in (0.5, 0.9, 0.95)
     ]
     total = found.parameters.total
     assert found.bytes == {"float32": 4 * total, "bfloat16": 2 * total, "int8": total, "int4": -(-total // 2)}
@@ -263,14 +264,16 @@ def test_costs_are_those_of_the_exposures_that_the_law_says(sized: Path) -> None
     assert isinstance(curve, ExposureLaw)
     asked = model_size(sized, bits=0.9 * law_says.bits, tokens=1000).asked
     assert asked is not None
-    held = curve.known_share({"effective_parameters": [1.0], "exposures": [HELD]})[0]  # what the law calls held
-    exposures = np.ceil(curve.exposures_for(0.9 * held, 1.0))
+    sizes = nearest(curve, model_size(sized).parameters, model_size(sized).shape)
+    row = {name: [value] for name, value in sizes.items()}
+    held = curve.known_share(row | {"exposures": [HELD]})[0]  # what the law calls held
+    exposures = np.ceil(curve.exposures_for(0.9 * held, **sizes))
     assert 300 < asked.exposures == exposures < 3000
     multiplied = model_size(sized).parameters.multiplied
     assert multiplied is not None
     assert asked.flops == 6 * 1000 * exposures * multiplied
     assert asked.accelerator_hours is not None
-    assert asked.accelerator_hours["h100"] == pytest.approx(asked.flops / (0.4 * 989e12) / 3600)
+    assert asked.accelerator_hours["h100"] == pytest.approx(hours_on("h100", asked.flops, 24))
     few, many = (model_size(sized, bits=share * law_says.bits).asked for share in (1e-6, 1.01))
     assert few is not None
     assert many is not None

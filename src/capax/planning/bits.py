@@ -25,8 +25,9 @@ from capax.specs.spec import positive, whole
 from capax.specs.training import USUAL_CYCLES
 from capax.text import counted, duration
 
-NARROWEST, WIDEST, STEPS = 8, 131_072, 4
-"""Widths that are tried, so many to an octave."""
+NARROWEST, WIDEST, STEPS, FINER = 8, 131_072, 4, 15
+"""Widths that are tried, so many to an octave; and how many between the two that a target or a budget lies between."""
+MULTIPLE = 8
 RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take together."""
 FEWEST_TOKENS = 16
@@ -184,10 +185,27 @@ def usual_widths(multiple: int) -> list[int]:
     return sorted({max(round(step / multiple), 1) * multiple for step in steps.tolist()})
 
 
-def families(question: Question, multiple: int | None) -> Families:
+def between(below: int, above: int, multiple: int) -> list[int]:
+    """Multiples of a number between two others, evenly spaced where they are many."""
+    found = np.arange(below // multiple * multiple + multiple, above, multiple)
+    kept = np.unique(np.linspace(0, len(found) - 1, FINER).round().astype(int)) if len(found) > FINER else slice(None)
+    return [int(width) for width in found[kept]]
+
+
+def _finer(widths: list[int], chosen: int, multiple: int | None) -> list[int]:
+    """Widths between the one that was chosen and its neighbours."""
+    at = widths.index(chosen)
+    near = widths[max(at - 1, 0) : at + 2]
+    return [width for pair in itertools.pairwise(near) for width in between(*pair, multiple or MULTIPLE)]
+
+
+def families(question: Question, multiple: int | None, further: Sequence[Sequence[int]] | None = None) -> Families:
     """Networks of every depth, kind of tables and width: as they were given, or the usual ones.
 
     Where all the law's data had one depth, number of heads or head size, so have the networks.
+
+    Args:
+        further: more widths, of each family.
 
     Raises:
         LawError: where the law's model cannot be planned at any size, or a value is no positive integer.
@@ -196,7 +214,7 @@ def families(question: Question, multiple: int | None) -> Families:
         raise LawError(f"law: one in bits plans models that have depths to try, not {question.model.tag()}")
     given = {name: question.choices(name, 1) for name in question.sizes}
     question.check_multiple("d_model", multiple)
-    widths = given.pop("d_model", None) or usual_widths(8 if multiple is None else multiple)
+    widths = given.pop("d_model", None) or usual_widths(multiple or MULTIPLE)
     axes: dict[str, Any] = {"n_layers": question.model.depths, "n_heads": (None,), "d_head": (None,)}
     axes |= {name: (only,) for name in axes if (only := question.only(name)) is not None}
     axes |= given
@@ -204,8 +222,9 @@ def families(question: Question, multiple: int | None) -> Families:
     models, family = [], []
     for number, (fields, *values) in enumerate(itertools.product(kinds, *axes.values())):
         sizes = dict(zip(axes, values, strict=True))
-        models += [question.spec({**sizes, "d_model": width}, fields) for width in widths]
-        family += [number] * len(widths)
+        own = widths if further is None else sorted({*widths, *further[number]})
+        models += [question.spec({**sizes, "d_model": width}, fields) for width in own]
+        family += [number] * len(own)
     return Families(models, question.table(models), np.array(family))
 
 
@@ -223,8 +242,12 @@ def frontier(
     fill: Fill | None = None,
     shown_exposures: int | None = None,
     written: Written | None = None,
+    finer: Sequence[Sequence[int]] | None = None,
 ) -> BitsFrontier:
     """Of each family the narrowest network that holds the target, or the widest within the budget.
+
+    Of widths that are not given some to an octave are tried, and then those between the last that is too narrow and the
+    first that is not, or what a budget lies between.
 
     Args:
         question: the law, and what it is asked about.
@@ -238,6 +261,7 @@ def frontier(
             to convergence, after which the rest takes eight times as many steps.
         written: how the weights are written in a file, whose bytes then count; what that leaves of the bits is in the
             fill. Where nothing is said, the bytes are those of all parameters at the precision.
+        finer: further widths, of each family.
 
     Raises:
         LawError: where neither target nor budget is given, or the budget leaves no network.
@@ -246,7 +270,7 @@ def frontier(
         raise LawError(
             f"items: is required, or a budget ({', '.join(f'budget_{name}' for name in Bounds.model_fields)})"
         )
-    law, tried = question.law, families(question, multiple)
+    law, tried = question.law, families(question, multiple, finer)
     table, models, task = tried.table, tried.models, question.task
     inside = law.inside_domain(table)
     seen = Seen.of(table, exposures)
@@ -314,8 +338,32 @@ def frontier(
 
     enough = kept if target is None else kept & (at_least >= target)
     members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
-    of_each = [of_one[np.argmax(held[of_one]) if target is None else 0] for of_one in members if len(of_one)]
-    places = np.array(of_each, dtype=int)
+    chosen = [
+        int(of_one[np.argmax(held[of_one]) if target is None else 0]) if len(of_one) else None for of_one in members
+    ]
+    if finer is None and "d_model" not in question.sizes:
+        finer = [
+            []
+            if at is None
+            else _finer(table["d_model"][tried.family == number].tolist(), int(table["d_model"][at]), multiple)
+            for number, at in enumerate(chosen)
+        ]
+        return frontier(
+            question,
+            target,
+            probability=probability,
+            multiple=multiple,
+            budget=budget,
+            precision=precision,
+            exposures=exposures,
+            accelerator=accelerator,
+            extrapolate=extrapolate,
+            fill=fill,
+            shown_exposures=shown_exposures,
+            written=written,
+            finer=finer,
+        )
+    places = np.array([at for at in chosen if at is not None], dtype=int)
     places = places[np.lexsort((size[places], -held[places] if target is None else size[places]))]
     nearest = None if len(places) else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
     first = described(places[0] if nearest is None else nearest)

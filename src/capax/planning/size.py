@@ -40,9 +40,11 @@ MANY_ROWS = 0.05
 """Share of all parameters from which it is said that tables hold nothing of what never occurs."""
 
 
+ASKED_OF_CURVE = ("effective_parameters", "n_layers")
 CURVE_ENDS = (
-    "the law of exposures was fitted from {:g} to {:g} exposures, to networks of {:g} to {:g} effective parameters; "
-    "beyond, it is extrapolated"
+    "the law of exposures was fitted from {:g} to {:g} exposures, to networks of {:g} to {:g} effective parameters and "
+    "{:g} to {:g} layers, trained in one step an exposure; beyond those exposures it is extrapolated, and larger and "
+    "deeper networks are taken to need as many as these"
 )
 
 
@@ -186,12 +188,12 @@ def model_size(
     law, curve = load_law("reference"), load_law(CURVE)
     assert isinstance(curve, ExposureLaw)
     table, outside = _row(law, counts, sizes)
-    held, layers = Fill(1.0, 0.0) if task is None else fill(recall), float(table["n_layers"][0])
+    held = Fill(1.0, 0.0) if task is None else fill(recall)
     densities = [density(law, table, counts), *published_densities(counts.total)]
-    asked = None
+    asked, known = None, nearest(curve, counts, sizes)
     if task is not None or bits is not None:
         file = None if task is None else in_file(task)
-        asked = _asked(counts, law, curve, table, held, file, bits, recall, wanted=probability, tokens=tokens)
+        asked = _asked(counts, sizes, law, curve, table, held, file, bits, recall, wanted=probability, tokens=tokens)
         densities = [one.model_copy(update={"used": asked.bits / one.bits}) for one in densities]
     return ModelSize(
         config=str(config),
@@ -201,9 +203,7 @@ def model_size(
         parameters=counts,
         bytes=_bytes(counts.total),
         densities=tuple(densities),
-        exposures=tuple(
-            Exposed(share=share, exposures=curve.exposures_for(share, counts.effective, layers)) for share in SHARES
-        ),
+        exposures=tuple(Exposed(share=share, exposures=curve.exposures_for(share, **known)) for share in SHARES),
         asked=asked,
         law=law.name,
         source=law.source_,
@@ -212,7 +212,7 @@ def model_size(
         notes=(
             *described.notes,
             *_of_the_law(law, counts, described, densities[0]),
-            CURVE_ENDS.format(*curve.domain_.ranges["exposures"], *curve.domain_.ranges["effective_parameters"]),
+            CURVE_ENDS.format(*(end for name in ("exposures", *ASKED_OF_CURVE) for end in curve.domain_.ranges[name])),
             *(() if asked is None else _of_the_asked(asked, counts, held, curve)),
             *([ANY] if task is not None and task.ambiguous == "any" else []),
         ),
@@ -236,6 +236,7 @@ def _row(law: Law, counts: Counts, sizes: Shape) -> tuple[Columns, tuple[str, ..
 
 def _asked(
     counts: Counts,
+    sizes: Shape,
     law: Law,
     curve: ExposureLaw,
     table: Columns,
@@ -251,10 +252,11 @@ def _asked(
     wanted_bits = file.entropy_bits if file is not None else float(bits or 0.0)
     probability = _probability(law, table, held, wanted_bits)
     share = wanted_bits / (float(predicted(law, table)[0]) * held.share)
-    seen = _exposures(curve, share, counts.effective, float(table["n_layers"][0]))
+    seen = _exposures(curve, share, nearest(curve, counts, sizes))
     each = float(tokens or (wanted_bits / BITS_A_TOKEN if file is None else file.text_bytes / TEXT_A_TOKEN))
     flops = None if seen is None or counts.multiplied is None else 6.0 * seen * each * counts.multiplied
-    packed, width = None if file is None else file.compressed_bytes, float(table["d_model"][0])
+    packed = None if file is None else file.compressed_bytes
+    width = float(dict(sizes).get("d_model") or counts.effective)
     return Asked(
         bits=wanted_bits,
         facts=file,
@@ -279,14 +281,24 @@ def _probability(law: Law, table: Columns, held: Fill, bits: float) -> float:
     return 1 - float(np.interp(np.log(bits), np.maximum.accumulate(quantiles), levels))
 
 
-def _exposures(curve: ExposureLaw, share: float, effective: int, layers: float) -> int | None:
+def nearest(curve: ExposureLaw, counts: Counts, sizes: Shape) -> dict[str, float]:
+    """The sizes that a curve depends on, those of the largest or deepest network it knows where the model is beyond.
+
+    How a delay goes on to sizes that were trained in many steps an exposure nobody knows.
+    """
+    own = {"effective_parameters": counts.effective, "n_layers": dict(sizes).get("n_layers")}
+    ends = {name: curve.domain_.ranges[name][1] for name in ASKED_OF_CURVE}
+    return {name: min(float(own[name] or end), end) for name, end in ends.items()}
+
+
+def _exposures(curve: ExposureLaw, share: float, sizes: dict[str, float]) -> int | None:
     """Times that each item is seen until a share of what the network can hold is known; not fewer than the law's."""
     if share >= 1:
         return None
-    first, size = curve.domain_.ranges["exposures"][0], {"effective_parameters": [effective], "n_layers": [layers]}
+    first, size = curve.domain_.ranges["exposures"][0], {name: [value] for name, value in sizes.items()}
     early = known_share(curve, size | {"exposures": [first]})[0]
     held = float(curve.known_share(size | {"exposures": [HELD]})[0])  # of what is known after endless exposures
-    return ceil(first if share <= early else curve.exposures_for(share * held, effective, layers))
+    return ceil(first if share <= early else curve.exposures_for(share * held, **sizes))
 
 
 def _bytes(total: int) -> dict[str, int]:
