@@ -253,7 +253,7 @@ def test_plans_in_bits_fit_a_narrow_terminal(
         .partition(".")[0]
     )
     assert "heads" not in left  # a network cannot be built without
-    assert ("size" if "bytes" in ask else "trainable") not in left
+    assert ("size" if {"bytes", "facts"} & set(ask) else "trainable") not in left  # by which its rows are sorted
 
 
 def test_predict_offers_choices_of_its_own_task(capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,7 +364,8 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         store.import_rows(rows.head(8).drop("memorized_above_chance"), "another")
     notes = json.loads(run(capsys, "fit", "--store", "s.db", "--law", "power", "--json"))["notes"]
     assert "8 rows without a memorized_above_chance were left out" in notes
-    assert not any("that were not above chance" in note for note in notes)
+    assert "--target memorized counts imported rows, too" in notes
+    assert not any("not above chance" in note for note in notes)
 
 
 @pytest.mark.parametrize(
@@ -509,3 +510,13 @@ def test_imported_counts_are_fitted_beside_runs_of_ones_own(
 def test_a_choice_that_a_laws_data_do_not_say_cannot_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("predict", "--law", "published:harma2024", "--seq-len", "8", "--n-heads", "2", "--d-model", "32")
     assert refused(capsys, *asked, "--loss", "last").startswith("capax: loss: the law's data do not say theirs")
+
+
+def test_a_size_is_asked_for_by_the_law_or_because_its_data_had_several(capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "fit", "--data", str(STUDY), "--law", "power", "--axes", "d_model", "--out", "width.json")
+    for arguments, why in (
+        (("--law", "width.json", "--d-model", "16"), "seq_len: is required, as the law's data had several"),
+        (("--law", "reference:power", "--d-model", "16"), "seq_len: is required, for the law depends on it"),
+        (("--law", "/tmp", "--d-model", "16"), "law: a folder, not a file: /tmp"),
+    ):
+        assert refused(capsys, "predict", *arguments) == f"capax: {why}\n"

@@ -291,3 +291,12 @@ def test_kinds_of_networks_that_no_data_were_of_are_told() -> None:
     plain, mixed = capax.predict(**sizes), capax.predict(**sizes, n_experts=4)
     assert KINDS in mixed.notes
     assert KINDS not in plain.notes
+
+
+def test_a_law_of_somebodys_column_is_no_question_to_a_model() -> None:
+    rows = {"my_size": np.geomspace(1, 100, 12), "memorized": 3 * np.geomspace(1, 100, 12) ** 0.9}
+    law = capax.PowerLaw(axes=["my_size"], target="memorized").fit(rows)
+    for asked in (lambda: capax.predict(law, my_size=20), lambda: capax.plan(law, 100)):
+        with pytest.raises(LawError, match=r"^my_size: is no size of the model transformer, but a column of the law's"):
+            asked()
+    assert law.predict({"my_size": [20.0]})[0] == pytest.approx(3 * 20**0.9)

@@ -354,3 +354,16 @@ def test_a_large_label_does_not_excuse_errors_of_others(tmp_path: Path) -> None:
     tensors["labels"] = np.array([[1e16], [1.0 + 8.0]])
     found = capax.verify(written(tmp_path / "wrong.safetensors", tensors, header))
     assert [(check.name, check.recomputed) for check in found.failed] == [("max_error", 8.0)]
+
+
+def test_a_tolerance_within_which_one_answer_is_right_for_all_recalls_nothing(tmp_path: Path) -> None:
+    one = np.ones((1, 1, 1))
+    tensors = dict.fromkeys(("query", "key", "value", "out"), one) | {"queries": np.ones((2, 1))}
+    tensors |= {"contexts": np.array([[[1.0]], [[2.0]]]), "labels": np.array([[1.0], [2.0]])}
+    for tolerance, holds in ((0.4, True), (0.5, False), (100.0, False)):
+        claimed = {"library_size": 2, "max_error": 0.0, "recalled": 2, "tolerance": tolerance}
+        header = {"format": 1, "task": "associations", "profile": "plain", "claim": claimed}
+        found = capax.verify(written(tmp_path / f"{tolerance}.safetensors", tensors, header))
+        assert found.holds is holds
+        assert [check.name for check in found.failed] == ([] if holds else ["tolerance"])
+        assert {check.name: check.recomputed for check in found.checks}["tolerance"] == 0.5

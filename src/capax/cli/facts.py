@@ -176,7 +176,7 @@ def _show_networks(found: FactsPlan, rows: list[FactsNetwork]) -> None:
         "at least": f"interval, at least (the latter with {percent(found.probability)}): facts of which so much is "
         "recalled",
     }
-    show_networks(rows, shown, found.precision, words)
+    show_networks(rows, shown, found.precision, words, by="size")
     first = rows[0]
     if first.outside:
         screen.print(f"The first lies OUTSIDE the law's domain: {'; '.join(first.outside)}.")

@@ -66,16 +66,21 @@ def show_bits(found: BitsFrontier, items: str) -> None:
 
 
 def show_networks(
-    rows: Sequence[Network], shown: Mapping[str, Sequence[str]], precision: str, words: Mapping[str, str]
+    rows: Sequence[Network],
+    shown: Mapping[str, Sequence[str]],
+    precision: str,
+    words: Mapping[str, str],
+    by: str = "trainable",
 ) -> None:
     """Columns of networks, what they mean, and which of them a narrow terminal has no room for.
 
     Args:
         words: what further columns mean, by their heading.
+        by: the column that they are sorted by, which is left out last.
     """
     screen, small = output.console(), any(row.weights for row in rows)
     tied = any(TABLES.get(row.embeddings or "") == "tied" for row in rows)
-    less = "trainable" if small else "size"  # a plan by bytes is about the size
+    less = "trainable" if small or by == "size" else "size"  # a plan by bytes is about the size
     times = [name for name in shown if name.startswith("time/")]
     order = ("FLOP", "bits", "total", less, "embeddings", *reversed(times), "95 % interval")
     spare = [name for name in order if name in shown]
@@ -126,10 +131,12 @@ def show_verified(found: Verification) -> None:
     run, expected = found.measurement, found.predicted_bits
     assert run.capacity is not None
     assert expected is not None
-    tokens = "" if found.proxy_vocab_size is None else f" and {found.proxy_vocab_size} tokens"
+    less = [f"width {found.proxy}"]
+    less += [counted(found.proxy_n_layers, "layer")] if found.proxy_n_layers else []
+    less += [f"{found.proxy_vocab_size} tokens"] if found.proxy_vocab_size else []
     one = "the network"
     if found.proxy is not None:
-        one = f"it takes too long here; in its place one of width {found.proxy}{tokens}"
+        one = f"it takes too long here; in its place one of {', '.join(less)}"
     library = run.spec.task.library_size
     held = amount(run.capacity.extrapolated or run.capacity.bits, "bit")
     converged = "" if run.capacity.converged else " (NOT CONVERGED)"

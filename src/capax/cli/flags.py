@@ -269,7 +269,7 @@ def command(function: Callable[..., None], *parts: Part, without: Collection[str
         says = any("tokenizer" in part.chosen(given).model_fields for part in parts)
         if says and not chosen and "base" in given:
             if not exists(Path(given["base"]), "base", SpecError):
-                raise SpecError(f"base: no such file or folder {given['base']!r:.80} (nothing is downloaded)")
+                raise SpecError(f"base: no such file or folder {str(given['base'])!r:.80} (nothing is downloaded)")
             given["tokenizer"] = str(given["base"])  # facts are said in the tokens of the model that learns them
         with progress.under_way():
             specs = [part.spec(given) for part in parts]

@@ -155,9 +155,11 @@ def fit(
     notes = [*(published.notes(shelf) if shelf else ()), *unused]
     notes.extend(f"only rows with {condition}; --where chooses others" for condition in chosen_rows)
     items = chosen.needed_for is None and counted not in tables.CAPACITIES
-    why = "that were not above chance" if items else f"with a {counted} of zero"
+    why = "not above chance" if items else f"with a {counted} of zero"
     reasons = ((uncounted, "row", f"without a {counted}"), (left_out, "run", why))
     notes += [f"{n} {of}{'s' * (n > 1)} {why} {'were' if n > 1 else 'was'} left out" for n, of, why in reasons if n]
+    if uncounted and counted == Law.usual_target:
+        notes.append("--target memorized counts imported rows, too")
     with saying(notes):
         fitted = chosen.fit(rows)
     fitted.notes_.extend(notes)

@@ -127,6 +127,7 @@ def _show_densities(found: ModelSize) -> None:
         "exposures": "exposures: –: until it converged, or (Morris et al.) a million steps",
     }
     output.console().print("; ".join(text for name, text in words.items() if name in kept))
+    output.tell_narrow(columns, kept)
 
 
 def _range(low: float | None, high: float | None) -> str:

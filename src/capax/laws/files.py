@@ -270,7 +270,7 @@ def load_law(name: Law | Path | str = DEFAULT) -> Law:
         raise LawError(f"law: cannot read {path}: {error.strerror}") from None
     if text is None:
         if path.suffix or path.parent != Path():
-            raise LawError(f"law: no such file: {path}")
+            raise LawError(f"law: {'a folder, not a file' if path.is_dir() else 'no such file'}: {path}")
         raise LawError(f"law: a JSON file, reference, reference:NAME or published:harma2024, got {str(name)!r}")
     try:
         return from_json(text)

@@ -15,7 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from capax.errors import LawError, shown
-from capax.laws.censored import Observed, Solution, profile, solve, standardized
+from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, profile, solve, standardized
 from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.reading import Reader
 from capax.laws.rows import Columns, Rows, Vector, saying
@@ -261,6 +261,8 @@ class Law(Reader, ABC):
         if unknown:
             which = "measurement does not say its" if unknown == 1 else "measurements do not say their"
             self.notes_.append(f"{unknown} {which} library_size: none of them counts as a lower bound")
+        if self.sigma_ <= 2 * SMALLEST_SPREAD:
+            self.notes_.append("every row lies on the law: how far a new one would spread is not known from these")
         if complete := int(rows.complete.sum()):
             which = "libraries were memorized whole" if self.bound is None else "measurements did not converge"
             self.notes_.append(f"{complete} of {len(rows.counts)} {which}: lower bounds")

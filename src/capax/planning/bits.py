@@ -30,7 +30,7 @@ NARROWEST, WIDEST, STEPS, FINER = 8, 131_072, 4, 15
 MULTIPLE = 8
 RESTARTS, HOURS = 3, 0.2
 """Of a verification: its trainings, and the most hours that they may take together."""
-FEWEST_TOKENS = 16
+FEWEST_TOKENS = 256
 """Of a vocabulary that stands in for a larger one."""
 CURVE = "reference:exposure"
 LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
@@ -465,8 +465,8 @@ def measured_near(question: Question, network: Network) -> Known | None:
 def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: Any) -> Verification:
     """Measure what a network of a plan holds or, where that takes too long, a narrower one of its family.
 
-    Where even the narrowest takes too long, as tables of many tokens do, the vocabulary is halved until one does not.
-    The plan promises that the network holds the target, and the law as many bits of a smaller one, with the plan's
+    Where even the narrowest takes too long, the vocabulary is halved, down to `FEWEST_TOKENS`, and then the depth. The
+    plan promises that the network holds the target, and the law as many bits of a smaller one, with the plan's
     probability; that is what is verified.
 
     Args:
@@ -485,7 +485,7 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     heads = {name: [getattr(chosen, name)] for name in (given if follow else usual)}
     kinds = question.kinds | ({} if question.tables is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
-    sizes = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
+    sizes: dict[str, Any] = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
     named, tokens = dict(question.named), question.named.get("vocab_size")
     probabilities = ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2)
     while True:
@@ -500,15 +500,19 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         )
         if (affordable := np.flatnonzero(costs <= HOURS)).size:
             break
-        if tokens is None or named["vocab_size"] // 2 < FEWEST_TOKENS:
+        if tokens is not None and named["vocab_size"] >= 2 * FEWEST_TOKENS:
+            named["vocab_size"] //= 2
+        elif sizes["n_layers"][0] > 1:
+            sizes["n_layers"] = [sizes["n_layers"][0] // 2]
+        else:
             raise LawError(
                 f"verify: {RESTARTS} trainings of the narrowest network of this family take "
                 f"{duration(3600 * costs.min())} here, and a verification may take {duration(3600 * HOURS)}"
             )
-        named["vocab_size"] //= 2
     at = int(affordable[-1])
     fewer = named.get("vocab_size") if named.get("vocab_size") != tokens else None
-    model, whole = tried.models[at], at == len(costs) - 1 and fewer is None
+    model, shallower = tried.models[at], sizes["n_layers"] != [chosen.n_layers]
+    whole = at == len(costs) - 1 and fewer is None and not shallower
     promised = frontier.bits if whole and frontier.bits is not None else float(at_least[at])
     fields = family.task.model_dump(exclude={"library_size"})
     from capax.protocols.measure import measure  # imports torch, which a page needs not
@@ -524,6 +528,7 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
         measurement=run,
         proxy=None if whole else model.d_model,
         proxy_vocab_size=fewer,
+        proxy_n_layers=model.n_layers if shallower else None,
         promised_bits=promised,
         predicted_bits=of_new_measurement(float(low[at]), float(high[at]), LEVEL),
     )

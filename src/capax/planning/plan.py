@@ -74,7 +74,7 @@ def predict(
     for name, values in grid.items():
         if len(values) > 1:
             given = f"one value, got {shown(sizes[name])}" if sizes.get(name) is not None else None
-            raise LawError(f"{name}: {given or 'is required, for the law depends on it'}")
+            raise LawError(f"{name}: {given or f'is required, {question.why(name)}'}")
     (model,) = question.models(grid)
     table = question.table([model])
     row = {name: values[0].item() for name, values in table.items() if name not in law.found}

@@ -82,6 +82,7 @@ class Question:
         further += [name for name in given if name in of_model and name not in of_task]
         usual = self.model.size_axes()
         self.axes = (*(name for name in dict.fromkeys(further) if name not in usual), *usual)
+        self._refuse_columns_of_no_model(law.columns)
         for name, value in given.items():
             if name not in of_task and self._is_word(name):
                 raise LawError(
@@ -114,6 +115,18 @@ class Question:
         if items is not None and law.needed_for is None and items > self.most:
             told = ", ".join(f"{name} {value}" for name, value in self.asked.items())
             raise LawError(f"items: at most {self.most} {self.kind.unit} ask distinct questions ({told}), got {items}")
+
+    def _refuse_columns_of_no_model(self, columns: Sequence[str]) -> None:
+        """Raise LawError where the law depends on what no model has, such as a column of somebody's table."""
+        model = self.model
+        if model.options is not None:  # a module's arguments have names of their own
+            return
+        for name in self.axes:
+            if name in columns and name not in model.model_fields:
+                raise LawError(
+                    f"{name}: is no size of the model {model.tag()}, but a column of the law's table: ask the law "
+                    "itself, in Python by capax.load_law(…).predict"
+                )
 
     def _leave_out_the_usual(self) -> None:
         """Forget sizes that say what is so without them, such as as many heads of keys as heads: laws know no such."""
@@ -204,8 +217,12 @@ class Question:
         """
         found = self.only(name)
         if found is None and (name in self.law.domain_.ranges or name in self.law.columns):
-            raise LawError(f"{name}: is required, for the law depends on it")
+            raise LawError(f"{name}: is required, {self.why(name)}")
         return found
+
+    def why(self, name: str) -> str:
+        """Why a size has to be given."""
+        return "for the law depends on it" if name in self.law.columns else "as the law's data had several"
 
     def only(self, name: str) -> int | None:
         """The one value of a size that all the law's data had; None where they had several, or do not say."""

@@ -127,6 +127,9 @@ class Verification(Displayed, Result):
     proxy_vocab_size: Annotated[
         int | None, Field(description="Tokens of that network, where with as many as were planned all take too long.")
     ] = None
+    proxy_n_layers: Annotated[
+        int | None, Field(description="Its layers, where with as many as were planned all take too long.")
+    ] = None
     promised_bits: Annotated[float | None, Field(description="That it should hold, of a plan in bits.")] = None
     predicted_bits: Annotated[Interval | None, Field(description="What the law expected of it.")] = None
 
