@@ -14,7 +14,7 @@ from capax.specs import Run
 from capax.sweeps.grid import read_study
 
 STUDIES = {
-    "heads-shared": 8 * 8,
+    "heads-shared": 8 * 12,
     "heads-fresh": 8 * 6,
     "context-shared": 8 * 4,
     "context-fresh": 8 * 5,

@@ -228,6 +228,7 @@ class Recipe(Result):
         chart: the figure of capax that shows its runs; None where there is nothing to draw.
         rival: from the runs to a law that the figure is drawn with once more, beside the paper's. In TOML the
             function's full name.
+        at_each_call: the expected seconds of what its judges train themselves, at the scales where they take long.
     """
 
     paper: str
@@ -238,6 +239,7 @@ class Recipe(Result):
     command: str | None = None
     chart: str | None = None
     rival: ImportString[Callable[[Sequence[Measurement]], Any]] | None = None
+    at_each_call: dict[Scale, float] = Field(default_factory=dict)
 
     def runs(self, scale: Scale) -> tuple[Run, ...]:
         """What is to be measured for it."""
@@ -248,8 +250,9 @@ class Recipe(Result):
         return 0 if self.study is None else self.study.count(scale)
 
     def seconds(self, scale: Scale) -> float:
-        """Expected time of its runs alone."""
-        return 0.0 if self.study is None else self.study.seconds.get(scale, 0.0)
+        """Expected time of its runs alone, and of what its judges train."""
+        runs = 0.0 if self.study is None else self.study.seconds.get(scale, 0.0)
+        return runs + self.at_each_call.get(scale, 0.0)
 
     def of(self, measured: Mapping[str, Measurement], scale: Scale) -> tuple[Measurement, ...]:
         """Its runs, of those (by key) that are there."""
@@ -318,7 +321,8 @@ def recipes(name: str, figure: str | None = None) -> tuple[Recipe, ...]:
 
 def seconds(some: Iterable[Recipe], scale: Scale) -> float:
     """Expected time of some recipes: a study that several share is run once."""
-    return sum({(recipe.paper, recipe.study.name): recipe.seconds(scale) for recipe in some if recipe.study}.values())
+    studies = {(one.paper, one.study.name): one.study.seconds.get(scale, 0.0) for one in some if one.study}
+    return sum(studies.values()) + sum(one.at_each_call.get(scale, 0.0) for one in some)
 
 
 class RecipeRow(Result):
