@@ -137,7 +137,8 @@ def test_the_rule_holds_where_it_was_measured() -> None:
     with pytest.raises(SpecError, match=r"^real: at most 4 values \(graph_bits, n_items, n_heads, d_model\), got 5"):
         real(4, 4, 1, 4, 4)
     assert channel_design(64, 64, 64)[1].n_heads == (1, 1)
-    assert channel_design(64, 64, 8)[1].n_heads == (4, 8)
+    assert channel_design(64, 64, 8)[1].n_heads == (6, 12)  # the search found 8 and 16
+    assert channel_design(512, 512, 128)[1].n_heads == (1, 1)
 
 
 @pytest.mark.parametrize(

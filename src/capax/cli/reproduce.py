@@ -171,6 +171,4 @@ def _show_list(rows: RecipeList) -> None:
             screen.print(f"not run here: {missing}")
         screen.print()
     total = ", ".join(f"{scale} {duration(seconds)}" for scale, seconds in rows.seconds.items())
-    screen.print(
-        f"expected on two cores (–: nothing is run); figures of one study share its runs. All of these: {total}"
-    )
+    screen.print(f"expected on two cores (–: nothing is run); figures of one study share its runs. All runs: {total}")

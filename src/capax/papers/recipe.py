@@ -320,9 +320,9 @@ def recipes(name: str, figure: str | None = None) -> tuple[Recipe, ...]:
 
 
 def seconds(some: Iterable[Recipe], scale: Scale) -> float:
-    """Expected time of some recipes: a study that several share is run once."""
+    """Expected time of the runs of some recipes: a study that several share is run once."""
     studies = {(one.paper, one.study.name): one.study.seconds.get(scale, 0.0) for one in some if one.study}
-    return sum(studies.values()) + sum(one.at_each_call.get(scale, 0.0) for one in some)
+    return sum(studies.values())
 
 
 class RecipeRow(Result):
