@@ -92,6 +92,20 @@ def test_a_narrow_terminal_cuts_what_items_are_and_keeps_chance_and_protocol(
     assert all("  countries.t" in line and "…  " in line for line in lines[:2])
 
 
+def test_a_long_name_is_cut_before_it_pushes_out_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stored: list[Measurement]
+) -> None:
+    with Store("capax.db") as store:
+        store.label(stored[0].key, name="long " * 18)
+    narrow(monkeypatch, 80)
+    said = run(capsys, "runs")
+    assert max(map(len, said.splitlines())) <= 80
+    assert "long lon" in said
+    assert "…  " in said
+    assert {"memorized", "chance"} <= set(said.split())
+    assert "long " * 17 in run(capsys, "runs", "--json")
+
+
 def test_runs_that_look_alike_are_told_apart(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, stored: list[Measurement]
 ) -> None:

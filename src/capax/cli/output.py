@@ -120,7 +120,7 @@ def show_runs(runs: list[Summary], apart: Mapping[str, str]) -> None:
         columns,
         words=("key", "name", "tags", "protocol", "items", "stopped", "apart by"),
         spare=("seconds", "bits/par.", "layers", "stopped", "heads", "width", "apart by"),
-        cut=("apart by", "items"),
+        cut=("apart by", "name", "tags", "items"),
     )
     tell_narrow(columns, kept)
 

@@ -103,7 +103,10 @@ class Question:
             fields = self.of(self.kind) | fixed | fields
         fields |= {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
         in_bits = law.target in IN_BITS  # such a law is asked for more items than one can train on
-        self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
+        try:
+            self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
+        except SpecError as error:  # of items a law is asked for, of a library they are made
+            raise SpecError(str(error).replace("library_size: ", "items: ", 1)) from None
         worth = self.task.bits_per_item if law.target in OF_RECALL else self.task.information_per_item
         self.per_item = worth() if in_bits else 1.0
         known = self.task.columns()
