@@ -269,6 +269,27 @@ def test_lower_bounds_do_not_make_the_spread_smaller() -> None:
     assert np.mean([spread(seed) for seed in range(8)]) == pytest.approx(0.3, rel=0.08)
 
 
+def test_the_domain_has_the_ranges_of_each_kind() -> None:
+    """In words, as a table and as an array of codes."""
+    law = capax.load_law("reference")
+    row = {"effective_parameters": 5000, "n_layers": 2, "n_heads": 2, "d_head": 8, "d_model": 16}
+    row |= {"vocab_size": 256, "seq_len": 16, "loss": "all", "embeddings": "trained", "ffn": "mlp"}
+    assert law.domain_.within["embeddings=trained"]["n_layers"] == (1, 3)
+    for change, reasons in (
+        ({}, []),
+        ({"n_layers": 8}, ["n_layers 8 is outside 1 to 3 with embeddings trained"]),
+        ({"n_layers": 8, "embeddings": "frozen"}, []),
+        ({"n_layers": 9}, ["n_layers 9 is outside 1 to 8"]),
+    ):
+        asked = row | change
+        assert law.domain_.outside_in_words(asked) == reasons
+        assert law.inside_domain({name: [value] for name, value in asked.items()}).tolist() == [not reasons]
+        codes = [
+            law.coded[name].index(str(asked[name])) + 1 if name in law.coded else asked[name] for name in law.columns
+        ]
+        assert law.inside_domain(np.array([codes], dtype=float)).tolist() == [not reasons]
+
+
 def test_kinds_are_read_by_name() -> None:
     rows = drawn(6).with_columns(loss=pl.Series(["all", "last"] * 30))
     rows = rows.with_columns(

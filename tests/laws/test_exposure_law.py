@@ -77,13 +77,29 @@ def test_a_delay_of_deep_and_large_networks_is_fitted_and_small_ones_have_hardly
     assert eight == pytest.approx(1 / (1 + 0.5**0.9 + (64 * 5**0.4 / 100) ** 2), rel=0.05)
 
 
-def test_a_level_that_differs_among_architectures_does_not_blur_their_curves() -> None:
-    """Levels that differ by a third tell of k and a; of the curve all points do."""
-    rows = study([9, 1], level=0.3, architectures=16, delta=8.0, p=0.4)
-    law = capax.ExposureLaw().fit(rows)
-    assert law.parameters_["tau"] == pytest.approx(50, rel=0.15)
-    assert law.parameters_["beta"] == pytest.approx(0.9, rel=0.1)
-    assert law.parameters_["delta"] == pytest.approx(8, rel=0.3)
+@pytest.mark.parametrize("level", [0.05, 0.3, 0.6])
+def test_a_level_that_differs_among_architectures_does_not_blur_their_curves(level: float) -> None:
+    """Levels that differ by half tell of k and a; of the curve all points do."""
+    for delta in (4.0, 8.0):
+        law = capax.ExposureLaw().fit(study([9, 1], level=level, architectures=16, delta=delta, p=0.4))
+        assert law.parameters_["tau"] == pytest.approx(50, rel=0.15)
+        assert law.parameters_["beta"] == pytest.approx(0.9, rel=0.1)
+        assert law.parameters_["delta"] == pytest.approx(delta, rel=0.3)
+
+
+@pytest.mark.slow
+def test_draws_spread_as_widely_as_the_intervals_of_parameters() -> None:
+    """Of a few deep architectures, towards which a fit bends, and in a law that ships."""
+    for law in (
+        capax.ExposureLaw(n_bootstrap=400).fit(study([9, 2], level=0.05, architectures=16, delta=8.0, p=0.4)),
+        capax.load_law("reference:exposure"),
+    ):
+        assert isinstance(law, capax.ExposureLaw)
+        draws = dict(zip(law.names, law.bootstrap().T, strict=False))
+        for name, (low, high) in law.parameter_intervals().items():
+            if low is not None and high is not None and name in ("tau", "beta", "delta"):
+                drawn = np.diff(np.log(np.quantile(draws[name], [0.025, 0.975])))[0]
+                assert 0.6 < drawn / np.log(high / low) < 1.3, name
 
 
 def test_a_rate_that_depends_on_size_is_fitted() -> None:
@@ -184,6 +200,10 @@ def test_what_no_training_came_near_has_no_value() -> None:
             "at least 5 rows beside those of any one size",
         ),
         (study(ends=(100, 300)), "at least 3 different ones are needed, got 100, 300"),
+        (
+            study(architectures=12).with_row_index().filter(pl.col("index") % 5 == 0),
+            "at least 3 rows beside the first of each size are needed, to tell of curves, got 0",
+        ),
         (study().drop("exposures"), "exposures: no such column"),
         (study().with_columns(exposures=-1.0), "exposures: row 1: should be a positive number"),
     ],

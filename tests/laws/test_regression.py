@@ -22,6 +22,12 @@ def study(seed: object, share: float, spread: float = 0.1) -> tuple[np.ndarray, 
     return design, spread * (apart + np.sqrt(share) * rng.standard_normal(len(SIZES))[GROUPS])
 
 
+def whole(fit: Regression) -> np.ndarray:
+    """The covariance of the coefficients where residuals spread by 1."""
+    own = fit.root @ fit.root.T
+    return np.asarray(own if fit.shared is None else own + fit.shared @ fit.shared.T)
+
+
 def test_the_share_and_the_covariance_are_those_of_whole_matrices() -> None:
     design, y = study(0, 0.4)
     fit = Regression.of(design, y, PRIOR)
@@ -41,7 +47,7 @@ def test_the_share_and_the_covariance_are_those_of_whole_matrices() -> None:
     wider = Regression.of(design, y, PRIOR, common=found)
     variance = (1 - found.share) * np.eye(len(y)) + found.share * alike
     covariance = inverse @ (design.T @ variance @ design + pulled) @ inverse
-    np.testing.assert_allclose(wider.root @ wider.root.T, covariance, atol=1e-12)
+    np.testing.assert_allclose(whole(wider), covariance, atol=1e-12)
     np.testing.assert_array_equal(wider.beta, fit.beta)
     plain = Regression.of(design, y, PRIOR, common=Common(GROUPS, 0.0))
     np.testing.assert_allclose(plain.root @ plain.root.T, fit.root @ fit.root.T, atol=1e-12)
@@ -64,8 +70,24 @@ def test_intervals_of_what_differs_among_groups_hold_as_often_as_they_say() -> N
         common = Common.of(design, y, fit, GROUPS)
         shares.append(common.share)
         for held, one in ((without, fit), (with_, Regression.of(design, y, PRIOR, common=common))):
-            error = one.spread * np.sqrt((one.root @ one.root.T).diagonal())
+            error = one.spread * np.sqrt(whole(one).diagonal())
             held.append(np.abs(one.beta) < stats.t.ppf(0.975, one.dof) * error)
     assert np.mean(shares) == pytest.approx(0.5, abs=0.1)
     assert np.mean(without, axis=0)[1] < 0.8
     assert (np.mean(with_, axis=0)[1:] > 0.88).all()
+
+
+@pytest.mark.slow
+def test_of_few_groups_draws_are_as_wide_as_few_groups_leave_open() -> None:
+    """Of six groups: a row more of each tells nothing of what differs among them."""
+    groups, held = np.repeat(np.arange(6), 12), []
+    for seed in range(150):
+        rng = np.random.default_rng([4, seed])
+        design = np.column_stack([np.ones(72), rng.standard_normal(6)[groups]])
+        y = 0.1 * (np.sqrt(0.5) * rng.standard_normal(72) + np.sqrt(0.5) * rng.standard_normal(6)[groups])
+        fit = Regression.of(design, y, PRIOR[:2])
+        wider = Regression.of(design, y, PRIOR[:2], common=Common.of(design, y, fit, groups))
+        draws = np.array([wider.drawn(rng)[0][1] for _ in range(300)])
+        low, high = np.quantile(draws, [0.025, 0.975])
+        held.append(low < 0 < high)
+    assert np.mean(held) > 0.86

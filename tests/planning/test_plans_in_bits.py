@@ -309,12 +309,16 @@ def test_a_width_that_was_given_is_the_one_that_is_verified(tmp_path: Path) -> N
 
 
 @pytest.mark.very_slow  # three trainings to convergence each
-@pytest.mark.parametrize(("hours", "proxy"), [(1.0, None), (1e-9, 8)])
+@pytest.mark.parametrize("proxy", [None, 8])
 def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
-    hours: float, proxy: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is verified is the promise: of the network itself the target, of a narrower one what the law says of it."""
-    monkeypatch.setattr(bits, "HOURS", hours)
+    monkeypatch.setattr("capax.planning.cost.peak", lambda: 1e11)
+    narrow = capax.Transformer(n_layers=1, n_heads=1, d_head=4, ffn="none", d_model=8)
+    said = capax.predict(law(), seq_len=4, vocab_size=16, n_layers=1, n_heads=1, d_head=4, ffn="none", d_model=8)
+    worth = 2 * said.value * operations(narrow, capax.Sequences(seq_len=4, vocab_size=16), 1.0, bits.EXPOSURES)
+    monkeypatch.setattr(bits, "HOURS", 1.0 if proxy is None else 1.05 * bits.RESTARTS * worth / (0.2 * 1e11) / 3600)
     few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
     found = planned(20, seq_len=4, vocab_size=16, d_model=[24], **few)
     assert found.architectures[0].d_model == 24
@@ -486,6 +490,14 @@ def test_a_plan_says_where_its_widths_end(asked: dict[str, Any], ended: bool) ->
 def test_a_budget_of_many_parameters_is_used() -> None:
     (first, *_) = planned(seq_len=16, vocab_size=1000, n_layers=2, budget_parameters=10**11).architectures
     assert first.trainable_parameters > 10**11 / 2 ** (0.5 / 15)  # 15 widths within a quarter of an octave
+
+
+def test_a_budget_that_a_network_just_keeps_leaves_it_in_the_plan() -> None:
+    sizes = {"seq_len": 16, "vocab_size": 256, "n_layers": 2, "embeddings": "frozen"}
+    (one,) = planned(20_000, **sizes).architectures
+    for budget in ({"budget_parameters": one.trainable_parameters}, {"budget_bytes": one.bytes}):
+        (again,) = planned(20_000, **sizes, **budget).architectures
+        assert again.d_model == one.d_model
 
 
 @pytest.mark.parametrize("tables", ["frozen", "trained"])

@@ -58,6 +58,6 @@ def test_what_no_proxy_can_stand_in_for_is_refused_before_it_is_trained(monkeypa
     monkeypatch.setattr(bits, "HOURS", 1e-12)
     found = planned(200, seq_len=8, vocab_size=100, n_layers=1)
     with pytest.raises(
-        LawError, match=r"^verify: 3 trainings of the narrowest network of this family take .+ here, and"
+        LawError, match=r"^verify: 3 trainings of the smallest network that could stand in .+ take .+ here, and"
     ):
         capax.verify_plan("reference", found)

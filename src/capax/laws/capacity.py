@@ -97,8 +97,9 @@ class CapacityLaw(Product):
     that each parameter holds as much, all others about 0. As far as the data leave an exponent open it stays near
     there, and what is open stays in the intervals: which terms there are is not chosen, since a term that is left out
     would be none for sure, and networks that differ in it would lie outside of intervals. Beside the size, a term
-    counts as a parameter where with it architectures that were left out of the fit, a tenth at a time, have a higher
-    log density, by more than two standard errors. Of the others the law gives no number, and says why.
+    counts as a parameter where with it families that were left out of the fit, a tenth at a time (of fewer than ten
+    families architectures), have a higher log density, by more than two standard errors. Of the others the law gives no
+    number, and says why.
 
     Measurements of networks without FFN spread by another number of times sigma (`spreads_`). Networks of a family, of
     one depth, vocabulary, loss and kind of tables, err alike, so that many of a family tell less than as many families
@@ -258,7 +259,8 @@ class CapacityLaw(Product):
             fit = Regression.of(even[~held][:, places], y[~held], self._prior[places], _each_family(families[~held]))
             return fit.log_density(even[held][:, places], y[held])
 
-        every, folds = list(range(len(self.names))), list(left_out(design, FOLDS))
+        apart = families[:, None] if len(np.unique(families)) >= FOLDS else design  # what a family errs, it errs alike
+        every, folds = list(range(len(self.names))), list(left_out(apart, FOLDS))
         whole = [density(held, every) for held in folds]
         for term in TERMS.values():
             names = [str(one.exponent) for one in term if one in self.factors and one.exponent not in self._open]

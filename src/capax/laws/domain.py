@@ -157,13 +157,19 @@ class Domain(BaseModel):
         for name, kinds in self.kinds.items():
             if table is not None and name in tables.names(table):
                 result &= np.isin(tables.values(table, name), kinds)
+        named = () if table is None else tables.names(table)
         for kind, ranges in self.within.items():
             name, _, value = kind.partition("=")
-            if table is not None and name in tables.names(table):
+            if name in named:
                 others = np.asarray(tables.values(table, name)) != value
-                for column, (low, high) in ranges.items():
-                    if column in columns:
-                        result &= others | ((columns[column] >= low) & (columns[column] <= high))
+            elif name in columns:
+                others = columns[name] != 1 + self.kinds[name].index(value)
+            else:
+                continue
+            for column, (low, high) in ranges.items():
+                if column in columns or column in named:
+                    values = columns[column] if column in columns else tables.numbers(table, column)
+                    result &= others | ((values >= low) & (values <= high))
         return result
 
     def outside_in_words(self, row: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,8 @@ from capax.store import curves
 
 SIZE, SEEN, DEPTH = "effective_parameters", "exposures", "n_layers"
 FOLDS = 20
+FURTHER = 3
+"""Points that are no architecture's only one: of fewer, how they spread about their curves is not known."""
 FEWEST = 4
 """Architectures: fewer do not tell of what is between them."""
 LESS, SURE = 0.95, 2.0
@@ -30,6 +32,8 @@ TERMS = (("delta", "p"), ("s",))
 """What may be added to that, the one that predicts best first."""
 UNIT = float(np.log(1000.0))
 """Logarithm of the size that tau and delta are of."""
+CLOSEST = 1e-6
+"""Of the variance of architectures that of points about their curves, at least: else levels would not count at all."""
 SHARES = (0.5, 0.9, 0.95)
 """Of what is held: the exposures that they take are said of every fit."""
 
@@ -158,6 +162,11 @@ class ExposureLaw(Law):
         others = len(rows.counts) - int(np.bincount(_architectures(rows)).max())
         if others < (fewest := len(PLAIN) + 1):
             raise LawError(f"{SEEN}: at least {fewest} rows beside those of any one size are needed, got {others}")
+        if (further := len(rows.counts) - len(sizes)) < FURTHER:
+            raise LawError(
+                f"{SEEN}: at least {FURTHER} rows beside the first of each size are needed, to tell of curves, got "
+                f"{further}"
+            )
         logs = np.column_stack([np.ones_like(rows.counts), np.log(rows.columns[SIZE])])
         starts = []
         for tau in np.geomspace(seen[0], seen[-1], 5):
@@ -188,8 +197,8 @@ class ExposureLaw(Law):
             return f"{needed} rows beside those of any one size are needed, got {others}"
         begun = [best.values | {name: start[name] for name in term} for start in starts]
         found = self._best(rows, begun, (*best.free, *term))
-        if found.criterion + len(term) * np.log(len(rows.counts)) >= best.criterion:
-            return "without it the fit is as good"
+        if self._misfit(rows, found) + len(term) * np.log(len(rows.counts)) >= self._misfit(rows, best):
+            return "without it the curves are fitted as well"  # by BIC; of a delay that ends at 0, too
         with_ = self._left_out_errors(rows, found)
         gain, less = errors - with_, float(with_.mean()) < LESS * float(errors.mean())
         if less and gain.mean() > SURE * gain.std(ddof=1) / np.sqrt(len(gain)):
@@ -203,7 +212,17 @@ class ExposureLaw(Law):
         """What fits best from any start; it is solved again, by the variances that it has."""
         observed = self._observed(rows)
         found = [self._solve(start, free, rows, observed) for start in starts]
-        return self._solve(min(found, key=lambda one: one.criterion).values, free, rows, observed)
+        best = min(found, key=lambda one: self._misfit(rows, one))
+        return self._solve(best.values, free, rows, observed)
+
+    def _misfit(self, rows: Rows, found: Solution) -> float:
+        """Minus twice the log likelihood of curves whatever their level, up to a constant."""
+        residuals, group = self._residuals(rows, found), _architectures(rows)
+        apart = residuals - (np.bincount(group, residuals) / np.bincount(group))[group]
+        return len(apart) * float(np.log(max(float(apart @ apart), SMALLEST_SPREAD**2)))
+
+    def _residuals(self, rows: Rows, found: Solution) -> Vector:
+        return np.asarray(self._scale(rows.counts) - self._scale(self._capacity(_vector(found), rows.columns)[0]))
 
     def _left_out_errors(self, rows: Rows, whole: Solution) -> Vector:
         """Of each architecture that is left out the mean absolute error of logarithms, less its own."""
@@ -233,7 +252,8 @@ class ExposureLaw(Law):
         residuals = observed.values - model(np.array(list(start.values())))[0]
         between, within = _variances(residuals, group)
         members = np.bincount(group)
-        part = 1 - np.sqrt(within / np.maximum(within + members * between, SMALLEST_SPREAD**2))
+        part = 1 - np.sqrt(max(within, CLOSEST * between) / np.maximum(within + members * between, SMALLEST_SPREAD**2))
+        part = np.maximum(part, 0.0)
         mean_of = csr_array((np.ones(len(group)), (group, np.arange(len(group))))) / members[:, None]
 
         def apart(table: np.ndarray) -> np.ndarray:
@@ -247,8 +267,7 @@ class ExposureLaw(Law):
         found = dataclasses.replace(
             found, values=found.values | {name: abs(found.values[name]) for name in ("tau", "delta")}
         )
-        residuals = observed.values - model(_vector(found))[0]
-        between, within = _variances(residuals, group)
+        between, within = _variances(observed.values - model(_vector(found))[0], group)
         sigma = max(float(np.sqrt(between + within * (1 - np.mean(1 / np.bincount(group))))), SMALLEST_SPREAD)
         return dataclasses.replace(found, sigma=sigma, deviance=float(residuals @ residuals) / sigma**2)
 
@@ -297,14 +316,22 @@ class ExposureLaw(Law):
             for place, name in enumerate(self.names)
         }
 
-    def _refit(self, rng: np.random.Generator) -> Vector:
-        """The law fitted anew where the residuals of each architecture are multiplied by one normal number."""
+    def _drawn(self, rng: np.random.Generator) -> np.ndarray:
         rows = self.measurements()
-        group = _architectures(rows)
-        center = self._scale(self._predict(rows.columns))
-        residuals = self._scale(rows.counts) - center
-        count = int(group.max()) + 1
-        drawn = center + np.sqrt(count / (count - 2)) * rng.standard_normal(count)[group] * residuals
+        group, residuals = _architectures(rows), np.empty(len(rows.counts))
+        for one in range(int(group.max()) + 1):
+            own = group == one
+            residuals[own] = self._residuals(rows.take(own), self._without(rows, own, self.solution_))
+        self._left_out_ = (rows, group, residuals)
+        return super()._drawn(rng)
+
+    def _refit(self, rng: np.random.Generator) -> Vector:
+        """The law fitted anew where the residuals of each architecture are multiplied by one normal number.
+
+        They are those of the fit without it: a fit bends towards the few that are deep or large.
+        """
+        rows, group, residuals = self._left_out_
+        drawn = self._scale(self._predict(rows.columns)) + rng.standard_normal(int(group.max()) + 1)[group] * residuals
         observed = Observed(drawn, np.zeros(len(drawn), dtype=bool))
         found = self._solve(self.solution_.values, self.solution_.free, rows, observed)
         return np.append(list(found.values.values()), found.sigma)

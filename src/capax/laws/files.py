@@ -179,7 +179,10 @@ def _check(file: LawFile, law: Law) -> None:
         LawError: that names the field.
     """
     if set(file.values) != set(law.names):
-        raise LawError(f"not a law: values: {', '.join(law.names)} are needed, got {', '.join(file.values)}")
+        raise LawError(
+            f"not a law: values: {', '.join(law.names)} are needed, got {', '.join(file.values)} (a file of an earlier "
+            "version is written by fitting the law again)"
+        )
     if isinstance(law, Product) and not file.values[law.scale] > 0:
         raise LawError(f"not a law: values.{law.scale}: a positive number is needed, got {file.values[law.scale]}")
     for field, named in (("held", file.held), ("free", file.free or ()), ("undetermined", file.undetermined)):

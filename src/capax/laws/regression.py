@@ -68,6 +68,8 @@ class Regression:
         dof: degrees of freedom: the rows, less the coefficients that these tell, each by the share that is not the
             prior's.
         counts: how much each row counts for the spread, 1 on the mean, `(rows,)`, or 1 for all.
+        shared: what the rows of groups have in common adds `shared @ shared.T` to the covariance, `(columns, groups)`;
+            None where they have nothing.
     """
 
     beta: Vector
@@ -75,6 +77,7 @@ class Regression:
     spread: float
     dof: float
     counts: Vector | float = 1.0
+    shared: np.ndarray | None = None
 
     @property
     def spread_dof(self) -> float:
@@ -109,11 +112,13 @@ class Regression:
             last, spread = spread, float(np.sqrt(squares / dof))
             if abs(spread - last) <= SETTLED * last:
                 break
-        if common is not None:
-            inverse, sums = root @ root.T, common.sums(design)
-            middle = (1 - common.share) * triangle.T @ triangle + common.share * sums.T @ sums
-            root = inverse @ np.linalg.cholesky(middle + np.diag((pull * spread) ** 2))
-        return cls(beta, root, spread, dof, counts)
+        shared = None
+        if common is not None and common.share > 0:
+            inverse = root @ root.T
+            shared = np.sqrt(common.share) * inverse @ common.sums(design).T
+            alone = (1 - common.share) * triangle.T @ triangle + np.diag((pull * spread) ** 2)
+            root = inverse @ np.linalg.cholesky(alone)
+        return cls(beta, root, spread, dof, counts, shared)
 
     def log_density(self, design: np.ndarray, y: Vector) -> Vector:
         """Of new measurements: Student's t about the line; `scipy.stats` says the same ten times slower."""
@@ -123,6 +128,14 @@ class Regression:
         return np.asarray(top - (dof + 1) / 2 * np.log1p(x * x / dof) - np.log(scale))
 
     def drawn(self, generator: np.random.Generator) -> tuple[Vector, float]:
-        """Coefficients and a spread that the rows do not contradict."""
+        """Coefficients and a spread that the rows do not contradict.
+
+        What rows of groups have in common is known by the groups: one degree of freedom each, but for one.
+        """
         spread = self.spread * float(np.sqrt(self.spread_dof / generator.chisquare(self.spread_dof)))
-        return self.beta + spread * self.root @ generator.standard_normal(len(self.beta)), spread
+        beta = self.beta + spread * self.root @ generator.standard_normal(len(self.beta))
+        if self.shared is not None:
+            dof = max(self.shared.shape[1] - 1, 1)
+            common = self.spread * float(np.sqrt(dof / generator.chisquare(dof)))
+            beta = beta + common * self.shared @ generator.standard_normal(self.shared.shape[1])
+        return beta, spread

@@ -88,15 +88,16 @@ class Seen:
         share: of what it holds, `(models,)`, and `spread`, the standard deviation of its logarithm.
         inside: whether the curve's domain has it.
         rows: what the curve was asked; None where all is known.
-        domain, remarks: what to say of it.
+        exposures: how many; None where all is known.
+        domain: that of the curve.
     """
 
     share: np.ndarray
     spread: np.ndarray
     inside: np.ndarray
     rows: Columns | None = None
+    exposures: int | None = None
     domain: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: Columns, exposures: int | None) -> Self:
@@ -108,14 +109,19 @@ class Seen:
         assert isinstance(curve, ExposureLaw)
         rows = table | {"exposures": np.full(count, exposures)}
         share, spread = known_share(curve, rows), curve.share_spread(rows)
-        after = counted(exposures, "exposure")
-        remark = (
-            f"after {after} {share.min():.0%} of what a network holds is known: by {CURVE}, of "
-            "the recipe of protocol capacity; the standard deviation of its logarithm, up to "
-            f"{spread.max():.2g}, is in the intervals"
-        )
         domain = f"of {CURVE} {curve.domain_.in_words()}"
-        return cls(share, spread, curve.inside_domain(rows), rows, (domain,), (remark,))
+        return cls(share, spread, curve.inside_domain(rows), rows, exposures, (domain,))
+
+    def remarks(self, at: int) -> tuple[str, ...]:
+        """What to say of a network."""
+        if self.exposures is None:
+            return ()
+        which = "of what a network holds" if len(self.share) == 1 else "of what the first holds"
+        return (
+            f"after {counted(self.exposures, 'exposure')} {self.share[at]:.0%} {which} is known: by {CURVE}, of the "
+            f"recipe of protocol capacity; the standard deviation of its logarithm, {self.spread[at]:.2g}, is in the "
+            "intervals",
+        )
 
     def why(self, at: int, known: Sequence[str] = ()) -> list[str]:
         """Why a network lies outside the curve's domain.
@@ -342,12 +348,14 @@ def frontier(
         int(of_one[np.argmax(held[of_one]) if target is None else 0]) if len(of_one) else None for of_one in members
     ]
     if finer is None and "d_model" not in question.sizes:
-        finer = [
-            []
-            if at is None
-            else _finer(table["d_model"][tried.family == number].tolist(), int(table["d_model"][at]), multiple)
-            for number, at in enumerate(chosen)
-        ]
+        finer = []
+        for number, at in enumerate(chosen):
+            own = tried.family == number
+            near = np.flatnonzero(kept & own)[-1:] if at is None else [at]  # of those that are too narrow the widest
+            widths = table["d_model"]
+            finer.append(
+                [width for place in near for width in _finer(widths[own].tolist(), int(widths[place]), multiple)]
+            )
         return frontier(
             question,
             target,
@@ -401,7 +409,7 @@ def frontier(
         notes=(
             *(
                 *ended,
-                *seen.remarks,
+                *seen.remarks(int(places[0]) if nearest is None else nearest),
                 *limited,
                 *rounded,
                 *of_kinds(law, first.outside),
@@ -462,12 +470,36 @@ def measured_near(question: Question, network: Network) -> Known | None:
     return Known(sizes=sizes, bits=float(rows.counts[at]))
 
 
+class StandIn(NamedTuple):
+    """A network that a verification may train, and what the law says of it; the best to train is the largest."""
+
+    itself: bool
+    inside: bool
+    size: int
+    family: Question
+    model: Any
+    low: float
+    at_least: float
+    middle: float
+    high: float
+
+
+def _halves(value: int | None, least: int) -> list[int | None]:
+    """A size, halved time and again down to the least that it may be."""
+    found = [value]
+    while value is not None and value >= 2 * least:
+        value //= 2
+        found.append(value)
+    return found
+
+
 def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: Any) -> Verification:
     """Measure what a network of a plan holds or, where that takes too long, a narrower one of its family.
 
-    Where even the narrowest takes too long, the vocabulary is halved, down to `FEWEST_TOKENS`, and then the depth. The
-    plan promises that the network holds the target, and the law as many bits of a smaller one, with the plan's
-    probability; that is what is verified.
+    One with fewer layers, or a vocabulary that is halved, down to `FEWEST_TOKENS`, may stand in for it, too: of those
+    that take no too long the one with the most parameters, inside the law's domain where there is one. The plan
+    promises that the network holds the target, and the law as many bits of a smaller one, with the plan's probability;
+    that is what is verified.
 
     Args:
         question: the one that was planned.
@@ -486,49 +518,50 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     kinds = question.kinds | ({} if question.tables is None else {"embeddings": chosen.embeddings})
     widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
     sizes: dict[str, Any] = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
-    named, tokens = dict(question.named), question.named.get("vocab_size")
-    probabilities = ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2)
-    while True:
-        family = Question(question.law, {**named, **kinds, **sizes})
+    tokens, probabilities = (
+        question.named.get("vocab_size"),
+        ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2),
+    )
+    stand_ins, least = list[StandIn](), np.inf
+    for layers, fewer in itertools.product(_halves(chosen.n_layers, 1), _halves(tokens, FEWEST_TOKENS)):
+        named = question.named | ({} if fewer is None else {"vocab_size": fewer})
+        family = Question(question.law, {**named, **kinds, **sizes, "n_layers": [layers]})
         tried = families(family, None)
-        low, at_least, middle, high = question.law.quantiles(tried.table, probabilities)
-        costs = np.array(
-            [
-                RESTARTS * hours(operations(model, family.task, 2 * bits / family.per_item, EXPOSURES))
-                for model, bits in zip(tried.models, middle.tolist(), strict=True)
-            ]
+        quantiles = question.law.quantiles(tried.table, probabilities)
+        inside = question.law.inside_domain(tried.table)
+        for at, model in enumerate(tried.models):
+            items = 2 * float(quantiles[2][at]) / family.per_item
+            cost = RESTARTS * hours(operations(model, family.task, items, EXPOSURES))
+            least = min(least, cost)
+            if cost <= HOURS:
+                bits = (float(one[at]) for one in quantiles)
+                itself = (layers, fewer, at) == (chosen.n_layers, tokens, len(tried.models) - 1)
+                size = int(tried.table["trainable_parameters"][at])
+                stand_ins.append(StandIn(itself, bool(inside[at]), size, family, model, *bits))
+    if not stand_ins:
+        raise LawError(
+            f"verify: {RESTARTS} trainings of the smallest network that could stand in for this one take "
+            f"{duration(3600 * least)} here, and a verification may take {duration(3600 * HOURS)}"
         )
-        if (affordable := np.flatnonzero(costs <= HOURS)).size:
-            break
-        if tokens is not None and named["vocab_size"] >= 2 * FEWEST_TOKENS:
-            named["vocab_size"] //= 2
-        elif sizes["n_layers"][0] > 1:
-            sizes["n_layers"] = [sizes["n_layers"][0] // 2]
-        else:
-            raise LawError(
-                f"verify: {RESTARTS} trainings of the narrowest network of this family take "
-                f"{duration(3600 * costs.min())} here, and a verification may take {duration(3600 * HOURS)}"
-            )
-    at = int(affordable[-1])
-    fewer = named.get("vocab_size") if named.get("vocab_size") != tokens else None
-    model, shallower = tried.models[at], sizes["n_layers"] != [chosen.n_layers]
-    whole = at == len(costs) - 1 and fewer is None and not shallower
-    promised = frontier.bits if whole and frontier.bits is not None else float(at_least[at])
+    found = max(stand_ins, key=lambda one: one[:3])
+    family, model, whole = found.family, found.model, found.itself
+    promised = frontier.bits if whole and frontier.bits is not None else found.at_least
     fields = family.task.model_dump(exclude={"library_size"})
     from capax.protocols.measure import measure  # imports torch, which a page needs not
 
     run = measure(type(family.task)(**fields), model, protocol=Capacity(restarts=RESTARTS), **how)
     assert run.capacity is not None
     worth = family.per_item / family.task.information_per_item()  # of a law of what recall counts
-    found = (run.capacity.extrapolated or run.capacity.bits) * worth
-    known = run.capacity.converged or found >= promised  # else it is a lower bound, and more may come
+    held = (run.capacity.extrapolated or run.capacity.bits) * worth
+    known = run.capacity.converged or held >= promised  # else it is a lower bound, and more may come
+    fewer = family.named.get("vocab_size")
     return Verification(
-        held=found >= promised if known else None,
-        miss_percent=100 * max(1 - found / promised, 0.0) if known else None,
+        held=held >= promised if known else None,
+        miss_percent=100 * max(1 - held / promised, 0.0) if known else None,
         measurement=run,
         proxy=None if whole else model.d_model,
-        proxy_vocab_size=fewer,
-        proxy_n_layers=model.n_layers if shallower else None,
+        proxy_vocab_size=fewer if fewer != tokens else None,
+        proxy_n_layers=model.n_layers if model.n_layers != chosen.n_layers else None,
         promised_bits=promised,
-        predicted_bits=of_new_measurement(float(low[at]), float(high[at]), LEVEL),
+        predicted_bits=of_new_measurement(found.low, found.high, LEVEL),
     )

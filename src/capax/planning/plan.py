@@ -98,7 +98,7 @@ def predict(
         told["bits"] = value * question.per_item
     if law.needed_for is not None:
         told["rule"] = _rule(question, model, value)
-    remarks = [*seen.remarks, *law.remarks({name: table[name] for name in law.columns})]
+    remarks = [*seen.remarks(0), *law.remarks({name: table[name] for name in law.columns})]
     remarks += [*of_kinds(law, outside), *question.untold()]
     if value > most:
         remarks.append(f"it could hold more, but only {most} {question.kind.unit} ask distinct questions")

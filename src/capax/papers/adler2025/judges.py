@@ -72,9 +72,15 @@ def _trained(run: Measurement) -> HeadCount | None:
     return search.trained if search is not None and search.reached_by == "built" else None
 
 
+def _reached(run: Measurement) -> bool:
+    """Whether some head size was enough for trainings, even where built weights need less."""
+    trained = _trained(run)
+    return run.total_key_dim is not None if trained is None else trained.total_key_dim is not None
+
+
 def _cells(of: Evidence) -> list[Measurement]:
-    """Cells in which some head size was enough: for trainings, or for weights that are built."""
-    cells = [run for run in of.runs if run.total_key_dim is not None]
+    """Cells in which some head size was enough for trainings."""
+    cells = [run for run in of.runs if _reached(run)]
     if not cells:
         raise Unjudged("in no cell was any head size enough")
     return cells
@@ -87,7 +93,7 @@ def _key_dims(cells: list[Measurement]) -> np.ndarray:
 
 def _told(verdict: Verdict, of: Evidence) -> Verdict:
     """A verdict on D_K* that tells of how many cells it is that of explicit weights, and what trainings reached."""
-    built = [(run, trained) for run in of.runs if (trained := _trained(run)) is not None]
+    built = [(run, trained) for run in of.runs if _reached(run) and (trained := _trained(run)) is not None]
     if not built:
         return verdict
     cells = ", ".join(
@@ -239,7 +245,7 @@ def law_slope(of: Evidence) -> Verdict:
     """
     readings = {"all cells": of.runs}
     wide = tuple(run for run in of.runs if _wide(run))
-    if len(wide) < len(of.runs) and sum(run.total_key_dim is not None for run in wide) > FEWEST_CELLS:
+    if len(wide) < len(of.runs) and sum(map(_reached, wide)) > FEWEST_CELLS:
         readings[f"{NARROWEST} channels and more"] = wide
     powers = {name: _law_power(replace(of, runs=runs)) for name, runs in readings.items()}
     found = {name: ev.has_exponent(power, 1.0, "m' log2 m' / d") for name, power in powers.items()}
@@ -308,7 +314,7 @@ def _of_one_head(of: Evidence, above: Callable[[Measurement], bool], where: str)
     ]
     if not tried:
         raise Unjudged(f"one head was tried in no cell {where}")
-    measured = ", ".join(f"m {_items(run)}, d {_width(run)}: {_reached(count)}" for run, count in tried)
+    measured = ", ".join(f"m {_items(run)}, d {_width(run)}: {_best(count)}" for run, count in tried)
     enough = sum(count.total_key_dim is not None for _, count in tried)
     can = sum(count.total_key_dim is not None or count.f1 >= TARGET for _, count in tried)
     had = {run.key for run, _ in tried}
@@ -320,7 +326,7 @@ def _of_one_head(of: Evidence, above: Callable[[Measurement], bool], where: str)
     return ev.exactly(not can, measured, reason)
 
 
-def _reached(one: HeadCount) -> str:
+def _best(one: HeadCount) -> str:
     """What trainings of one head reached: a single one that has an F1 of .99 shows that it can be done."""
     if one.total_key_dim is not None:
         return f"enough with {one.total_key_dim} channels"
@@ -334,6 +340,8 @@ def one_head_cannot(of: Evidence) -> Verdict:
     if not tried:
         raise Unjudged("one head was tried in no cell where m > d")
     able = [run for run in cells if any(one.n_heads > 1 and one.total_key_dim is not None for one in _counts(run))]
+    if not able:
+        raise Unjudged("several heads reach .99 in no cell where m > d")
     alone = [
         run for run in able if run.key in tried and tried[run.key].total_key_dim is None and tried[run.key].f1 < TARGET
     ]
