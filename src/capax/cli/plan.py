@@ -123,7 +123,8 @@ def _plan(
         Go outside the domain of the law. [default: only a law that travels: capacity]
     verify
         Say whether the first architecture holds what was promised, by training: by a law in bits its capacity is
-        measured, or that of a smaller one that takes no longer than twelve minutes; by a law of counts it learns a library of that size.
+        measured, or that of a smaller one that takes no longer than twelve minutes; by a law of counts it learns a
+        library of that size.
     seed
         Seed of the verification. [default: 0]
     workers
