@@ -350,7 +350,7 @@ def test_questions_that_it_does_not_answer(
 
 
 def test_recipes_are_not_mixed_and_no_other_law_is_of_curves(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("fit", "--law", "exposure", "--data", "reference:exposures")
+    options = ("fit", "--data", "reference:exposures")  # whose law is that of curves, whether it is named or not
     code, _, err = run(capsys, *options)
     assert code == 2
     assert "optimizer: the rows mix" in err

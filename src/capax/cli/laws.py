@@ -95,8 +95,6 @@ def fit(
     out
         Where to write the law (JSON), for predict and plan.
     """
-    if compare and law is not None and LAWS[law].along is not None:
-        raise LawError(f"compare: no other law is of curves as {law} is")
     if data and store is not None:
         raise LawError("store: not with data, which is read in its place")
     store = store or DEFAULT
@@ -117,6 +115,8 @@ def fit(
     chosen_rows = [f"{name}={value}" for name, value in suggested.get("where", {}).items() if not _named(name, where)]
     rows = tables.where(rows, [*where, *chosen_rows])
     law = law or _usual(rows, {"method": method, "as_printed": as_printed, "degree": degree})
+    if compare and LAWS[law].along is not None:
+        raise LawError(f"compare: no other law is of curves as {law} is")
     if law == suggested.get("law"):
         target = target or suggested.get("target")
         axes = axes or ",".join(suggested["axes"])
@@ -179,8 +179,14 @@ def _counted(rows: pl.DataFrame, target: str) -> tuple[pl.DataFrame, int]:
 
 
 def _usual(rows: pl.DataFrame, options: Mapping[str, Any]) -> LawName:
-    """The law that has the options that were given, or that of the rows' task; of sequences that of their protocol."""
+    """The law that has the options that were given, or that of the rows' task; of sequences that of their protocol.
+
+    Of points of curves it is that of curves.
+    """
     given = {name for name, value in options.items() if value}
+    for name, kind in LAWS.items():
+        if kind.along is not None and {kind.along, kind().target} <= set(rows.columns):
+            return cast(LawName, name)
     said = {name: set(rows[name].unique()) for name in ("task", "protocol") if name in rows.columns}
     units = {kind.unit for tag, kind in Task.registry.items() if tag in said.get("task", ())}
     for name, kind in LAWS.items():
