@@ -56,6 +56,7 @@ HEADS = 4
 
 DEPTHS = (2, 12)
 """Layers of networks of which nothing but the size is known."""
+SHALLOW = 2
 LEFT_OUT, SHARES = 10, (0.5, 0.8, 0.95)
 """Folds of what is left out of fits, and the probabilities of the intervals."""
 
@@ -288,7 +289,30 @@ def coverage() -> str:
             ends = [law.predict_interval(asked, share) for share in SHARES]
             inside += [((low <= bits) & (bits <= high)).sum() for low, high in ends]
         lines.append(f"| {words} | {' | '.join(f'{count / len(rows):.0%}' for count in inside)} |")
-    return "\n".join([*lines, ""])
+    law = CapacityLaw().fit(tables.from_file("reference:capacity"))
+    return "\n".join([*lines, "", f"Of the variance, networks of a family have {law.common_.share:.0%} in common.", ""])
+
+
+def deeper() -> str:
+    """The law of capacity fitted to shallow networks and asked for deeper ones, and how its interval goes on."""
+    rows = tables.from_file("reference:capacity")
+    law = CapacityLaw().fit(rows.filter(pl.col("n_layers") <= SHALLOW))
+    deep, parts = rows.drop_nulls("capacity_bits").filter(pl.col("n_layers") > SHALLOW), []
+    for (layers,), some in deep.sort("n_layers").group_by("n_layers", maintain_order=True):
+        value, low, high = said(law, some)
+        bits = some["capacity_bits"].to_numpy()
+        ratio = np.exp(np.log(bits / value).mean())
+        parts.append(f"{((low <= bits) & (bits <= high)).sum()} of {len(some)} with {layers} ({ratio:.2f})")
+    like = deep.filter(pl.col("n_layers") == 8).tail(1).select(load_law("reference").columns)
+    low, high = load_law("reference").predict_interval(
+        pl.concat([like, like.with_columns(n_layers=pl.lit(32))], how="vertical_relaxed")
+    )
+    wide = np.log(high / low)
+    return (
+        f"Fitted to the networks of up to {SHALLOW} layers, its 95 % intervals hold {', '.join(parts[:-1])} and "
+        f"{parts[-1]} layers (in brackets measured by predicted). Of the law that ships, on a logarithmic scale, the "
+        f"interval of a network of 32 layers is {wide[1] / wide[0]:.1f} times as wide as that of 8.\n"
+    )
 
 
 def distance() -> str:
@@ -329,7 +353,7 @@ def page(text: str) -> str:
     """The page with the tables of today."""
     parts = (
         *(("grid", grid()), ("sizes", sizes()), ("libraries", libraries())),
-        ("coverage", coverage()),
+        *(("coverage", coverage()), ("deeper", deeper())),
         *(("distance", distance()), ("published", section())),
     )
     for name, part in parts:

@@ -364,7 +364,7 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         store.import_rows(rows.head(8).drop("memorized_above_chance"), "another")
     notes = json.loads(run(capsys, "fit", "--store", "s.db", "--law", "power", "--json"))["notes"]
     assert "8 rows without a memorized_above_chance were left out" in notes
-    assert "--target memorized counts imported rows, too" in notes
+    assert "--target memorized counts such rows, too" in notes
     assert not any("not above chance" in note for note in notes)
 
 

@@ -19,7 +19,7 @@ from capax.cli.families import show_verified
 from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.files import from_json, load_law, to_json
 from capax.laws.law import Law
-from capax.planning import bits
+from capax.planning import bits, proxies
 from capax.planning.cost import PEAKS, USED, Cost, hours_on, least_hours, operations
 from capax.planning.results import NOT_KNOWN, BitsFrontier, Network
 from capax.results import CapacityEstimate
@@ -318,7 +318,9 @@ def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
     narrow = capax.Transformer(n_layers=1, n_heads=1, d_head=4, ffn="none", d_model=8)
     said = capax.predict(law(), seq_len=4, vocab_size=16, n_layers=1, n_heads=1, d_head=4, ffn="none", d_model=8)
     worth = 2 * said.value * operations(narrow, capax.Sequences(seq_len=4, vocab_size=16), 1.0, bits.EXPOSURES)
-    monkeypatch.setattr(bits, "HOURS", 1.0 if proxy is None else 1.05 * bits.RESTARTS * worth / (0.2 * 1e11) / 3600)
+    monkeypatch.setattr(
+        proxies, "HOURS", 1.0 if proxy is None else 1.05 * proxies.RESTARTS * worth / (0.2 * 1e11) / 3600
+    )
     few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
     found = planned(20, seq_len=4, vocab_size=16, d_model=[24], **few)
     assert found.architectures[0].d_model == 24
@@ -416,7 +418,7 @@ def test_a_lower_bound_breaks_no_promise(
     assert found.bits is not None
     run = measured_bits(share * found.bits, converged)
     monkeypatch.setattr("capax.protocols.measure.measure", lambda *_, **__: run)
-    monkeypatch.setattr(bits, "HOURS", 1e9)
+    monkeypatch.setattr(proxies, "HOURS", 1e9)
     checked = capax.verify_plan(law(), found)
     assert checked.held is held
     assert (checked.miss_percent is None) == (held is None)
@@ -439,7 +441,7 @@ def test_a_promise_is_kept_in_its_own_unit_and_by_the_family_that_was_planned(mo
         return measured_bits(7 * (found.bits or 0) * 0.9)
 
     monkeypatch.setattr("capax.protocols.measure.measure", measured)
-    monkeypatch.setattr(bits, "HOURS", 1e9)
+    monkeypatch.setattr(proxies, "HOURS", 1e9)
     checked = capax.verify_plan(power, found)
     assert checked.miss_percent == pytest.approx(10)
     first = found.architectures[0]

@@ -8,7 +8,7 @@ import pytest
 
 import capax
 from capax.errors import LawError
-from capax.planning import bits
+from capax.planning import bits, proxies
 from capax.planning.cost import hours, operations
 from capax.planning.results import BitsFrontier
 
@@ -45,17 +45,17 @@ def test_the_proxy_of_a_large_network_has_fewer_tokens_and_layers_and_takes_no_l
             capax.verify_plan("reference", found, one)
         task, model = stopped.value.args
         assert task.seq_len == 16
-        assert bits.FEWEST_TOKENS <= task.vocab_size < 32_000
+        assert proxies.FEWEST_TOKENS <= task.vocab_size < 32_000
         assert model.n_layers <= one.n_layers
         assert model.embeddings == one.embeddings
         row = {name: getattr(model, name) for name in ("n_layers", "n_heads", "d_head", "d_model", "embeddings", "ffn")}
         said = capax.predict("reference", vocab_size=task.vocab_size, seq_len=16, **row)
-        assert 3 * hours(operations(model, task, 2 * said.value, bits.EXPOSURES)) <= 1.02 * bits.HOURS
+        assert 3 * hours(operations(model, task, 2 * said.value, bits.EXPOSURES)) <= 1.02 * proxies.HOURS
 
 
 @pytest.mark.usefixtures("trained")
 def test_what_no_proxy_can_stand_in_for_is_refused_before_it_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bits, "HOURS", 1e-12)
+    monkeypatch.setattr(proxies, "HOURS", 1e-12)
     found = planned(200, seq_len=8, vocab_size=100, n_layers=1)
     with pytest.raises(
         LawError, match=r"^verify: 3 trainings of the smallest network that could stand in .+ take .+ here, and"

@@ -11,7 +11,7 @@ from browsing import Opened
 import capax
 from capax.errors import CapaxError
 from capax.laws.files import load_law
-from capax.planning.bits import usual_widths
+from capax.planning.families import usual_widths
 from capax.planning.results import Frontier
 from capax.reports import report
 from capax.reports.carried import WIDEST, carried

@@ -150,7 +150,7 @@ def fit(
     rows, unused = chosen.usable(rows)
     bounded = chosen.bound is not None and chosen.bound in rows.columns
     lacking = not bounded and (not data or counted in tables.CAPACITIES)  # of a user's counts a zero is a fault
-    rows, uncounted = _counted(rows, counted) if lacking else (rows, 0)
+    every, (rows, uncounted) = rows, _counted(rows, counted) if lacking else (rows, 0)
     rows, left_out = tables.above_zero(rows, counted) if lacking else (rows, 0)
     notes = [*(published.notes(shelf) if shelf else ()), *unused]
     notes.extend(f"only rows with {condition}; --where chooses others" for condition in chosen_rows)
@@ -158,8 +158,8 @@ def fit(
     why = "not above chance" if items else f"with a {counted} of zero"
     reasons = ((uncounted, "row", f"without a {counted}"), (left_out, "run", why))
     notes += [f"{n} {of}{'s' * (n > 1)} {why} {'were' if n > 1 else 'was'} left out" for n, of, why in reasons if n]
-    if uncounted and counted == Law.usual_target:
-        notes.append("--target memorized counts imported rows, too")
+    if uncounted and counted == Law.usual_target and every.filter(pl.col(counted).is_null())["memorized"].count():
+        notes.append("--target memorized counts such rows, too")
     with saying(notes):
         fitted = chosen.fit(rows)
     fitted.notes_.extend(notes)

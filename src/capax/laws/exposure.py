@@ -217,9 +217,8 @@ class ExposureLaw(Law):
 
     def _misfit(self, rows: Rows, found: Solution) -> float:
         """Minus twice the log likelihood of curves whatever their level, up to a constant."""
-        residuals, group = self._residuals(rows, found), _architectures(rows)
-        apart = residuals - (np.bincount(group, residuals) / np.bincount(group))[group]
-        return len(apart) * float(np.log(max(float(apart @ apart), SMALLEST_SPREAD**2)))
+        _, within = _variances(self._residuals(rows, found), _architectures(rows))
+        return len(rows.counts) * float(np.log(max(within, SMALLEST_SPREAD**2)))
 
     def _residuals(self, rows: Rows, found: Solution) -> Vector:
         return np.asarray(self._scale(rows.counts) - self._scale(self._capacity(_vector(found), rows.columns)[0]))
@@ -230,11 +229,9 @@ class ExposureLaw(Law):
         errors = np.zeros(int(group.max()) + 1)
         for held in left_out(group[:, None], FOLDS):
             said, _ = self._capacity(_vector(self._without(rows, held, whole)), rows.take(held).columns)
-            error, own = self._scale(said) - self._scale(rows.counts[held]), group[held]
-            members = np.maximum(np.bincount(own, minlength=len(errors)), 1)
-            apart = np.abs(error - (np.bincount(own, error, len(errors)) / members)[own])
-            errors += np.bincount(own, apart, len(errors)) / members
-        return errors
+            apart = np.abs(_apart(self._scale(said) - self._scale(rows.counts[held]), group[held]))
+            errors += np.bincount(group[held], apart, len(errors))
+        return errors / np.bincount(group)
 
     def _without(self, rows: Rows, held: np.ndarray, whole: Solution) -> Solution:
         """What is fitted without some rows."""
@@ -267,7 +264,8 @@ class ExposureLaw(Law):
         found = dataclasses.replace(
             found, values=found.values | {name: abs(found.values[name]) for name in ("tau", "delta")}
         )
-        between, within = _variances(observed.values - model(_vector(found))[0], group)
+        residuals = observed.values - model(_vector(found))[0]
+        between, within = _variances(residuals, group)
         sigma = max(float(np.sqrt(between + within * (1 - np.mean(1 / np.bincount(group))))), SMALLEST_SPREAD)
         return dataclasses.replace(found, sigma=sigma, deviance=float(residuals @ residuals) / sigma**2)
 
@@ -339,12 +337,16 @@ class ExposureLaw(Law):
 
 def _variances(residuals: Vector, group: np.ndarray) -> tuple[float, float]:
     """Of the residuals of architectures on average, and of points about the average of their own."""
-    members = np.bincount(group)
-    means = np.bincount(group, residuals) / members
-    architectures, points = len(members), len(group)
-    apart = residuals - means[group]
+    apart = _apart(residuals, group)
+    means = np.bincount(group, residuals) / np.bincount(group)
+    architectures, points = len(means), len(group)
     # k and a are told by architectures
     return float(means @ means) / max(architectures - 2, 1), float(apart @ apart) / max(points - architectures - 2, 1)
+
+
+def _apart(values: Vector, group: np.ndarray) -> Vector:
+    """Values less the mean of their group."""
+    return np.asarray(values - (np.bincount(group, values) / np.maximum(np.bincount(group), 1))[group])
 
 
 def _architectures(rows: Rows) -> np.ndarray:

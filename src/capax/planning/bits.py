@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
@@ -15,23 +15,16 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, least_hours, operations
+from capax.planning.families import WIDEST, Families, families, finer
 from capax.planning.question import Columns, Question, of_kinds, of_new_measurement, predicted
-from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest, Verification
+from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest
 from capax.planning.written import Written
 from capax.results import LEVEL
-from capax.specs import Capacity
 from capax.specs.protocols import CYCLES
 from capax.specs.spec import positive, whole
 from capax.specs.training import USUAL_CYCLES
-from capax.text import counted, duration
+from capax.text import counted
 
-NARROWEST, WIDEST, STEPS, FINER = 8, 131_072, 4, 15
-"""Widths that are tried, so many to an octave; and how many between the two that a target or a budget lies between."""
-MULTIPLE = 8
-RESTARTS, HOURS = 3, 0.2
-"""Of a verification: its trainings, and the most hours that they may take together."""
-FEWEST_TOKENS = 256
-"""Of a vocabulary that stands in for a larger one."""
 CURVE = "reference:exposure"
 LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
@@ -136,21 +129,6 @@ class Seen:
         return [f"{reason} (of {CURVE})" for reason in found if reason.split()[0] not in told]
 
 
-@dataclass(frozen=True)
-class Families:
-    """Networks to choose from: of each family several widths.
-
-    Attributes:
-        models: all of them.
-        table: a row of each, with the columns of the law.
-        family: the number of each one's family, `(models,)`.
-    """
-
-    models: list[Any]
-    table: Columns
-    family: np.ndarray
-
-
 def checked_budget(
     parameters: Any,
     bytes_: Any,
@@ -184,54 +162,133 @@ def checked_budget(
     return Bounds(parameters=parameters, bytes=bytes_, hours=hours)
 
 
-def usual_widths(multiple: int) -> list[int]:
-    """Multiples of a number, four to an octave."""
-    octaves = int(np.log2(WIDEST / NARROWEST))
-    steps = NARROWEST * 2 ** (np.arange(STEPS * octaves + 1) / STEPS)
-    return sorted({max(round(step / multiple), 1) * multiple for step in steps.tolist()})
+@dataclass(frozen=True)
+class Weighed:
+    """What networks hold and take, `(models,)` each, and which of each family is chosen.
+
+    Attributes:
+        inside: whether both laws know such networks.
+        seen: what is known after the exposures.
+        low, at_least, expected, high: quantiles of the items that each knows.
+        worth: operations for each item, and `shortest`, the hours of its steps.
+        could, promised, held: items with the probability, in the budget's hours, and those that are learned.
+        n_bytes: of the file.
+        kept: what the domain and the budget allow, and `enough` what holds the target, too.
+        chosen: the place of each family's network; None where none will do.
+    """
+
+    inside: np.ndarray
+    seen: Seen
+    low: np.ndarray
+    at_least: np.ndarray
+    expected: np.ndarray
+    high: np.ndarray
+    worth: np.ndarray
+    shortest: np.ndarray
+    could: np.ndarray
+    promised: np.ndarray
+    held: np.ndarray
+    n_bytes: np.ndarray
+    kept: np.ndarray
+    enough: np.ndarray
+    chosen: list[int | None]
 
 
-def between(below: int, above: int, multiple: int) -> list[int]:
-    """Multiples of a number between two others, evenly spaced where they are many."""
-    found = np.arange(below // multiple * multiple + multiple, above, multiple)
-    kept = np.unique(np.linspace(0, len(found) - 1, FINER).round().astype(int)) if len(found) > FINER else slice(None)
-    return [int(width) for width in found[kept]]
-
-
-def _finer(widths: list[int], chosen: int, multiple: int | None) -> list[int]:
-    """Widths between the one that was chosen and its neighbours."""
-    at = widths.index(chosen)
-    near = widths[max(at - 1, 0) : at + 2]
-    return [width for pair in itertools.pairwise(near) for width in between(*pair, multiple or MULTIPLE)]
-
-
-def families(question: Question, multiple: int | None, further: Sequence[Sequence[int]] | None = None) -> Families:
-    """Networks of every depth, kind of tables and width: as they were given, or the usual ones.
-
-    Where all the law's data had one depth, number of heads or head size, so have the networks.
+def weigh(
+    question: Question,
+    target: int | None,
+    tried: Families,
+    *,
+    probability: float,
+    budget: Bounds,
+    precision: Precision,
+    exposures: int | None,
+    shown: int,
+    extrapolate: bool | None,
+    fill: Fill,
+    written: Written | None,
+) -> Weighed:
+    """What networks hold, and which of each family is chosen: the narrowest that holds the target, or what holds most.
 
     Args:
-        further: more widths, of each family.
+        tried: the networks.
+        shown: times that items are shown in the training.
 
     Raises:
-        LawError: where the law's model cannot be planned at any size, or a value is no positive integer.
+        LawError: where the domain or the budget leaves no network.
     """
-    if not question.model.depths:
-        raise LawError(f"law: one in bits plans models that have depths to try, not {question.model.tag()}")
-    given = {name: question.choices(name, 1) for name in question.sizes}
-    question.check_multiple("d_model", multiple)
-    widths = given.pop("d_model", None) or usual_widths(multiple or MULTIPLE)
-    axes: dict[str, Any] = {"n_layers": question.model.depths, "n_heads": (None,), "d_head": (None,)}
-    axes |= {name: (only,) for name in axes if (only := question.only(name)) is not None}
-    axes |= given
-    kinds = [{}] if question.tables is None else [{"embeddings": kind} for kind in question.tables]
-    models, family = [], []
-    for number, (fields, *values) in enumerate(itertools.product(kinds, *axes.values())):
-        sizes = dict(zip(axes, values, strict=True))
-        own = widths if further is None else sorted({*widths, *further[number]})
-        models += [question.spec({**sizes, "d_model": width}, fields) for width in own]
-        family += [number] * len(own)
-    return Families(models, question.table(models), np.array(family))
+    law, table, models, task = question.law, tried.table, tried.models, question.task
+    inside = law.inside_domain(table)
+    seen = Seen.of(table, exposures)
+    items = seen.share * fill.share / question.per_item
+    levels = (1 - LEVEL) / 2, 1 - probability, 0.5, (1 + LEVEL) / 2
+    low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
+    worth = np.array([operations(one, task, 1.0, shown) for one in models])
+    shortest = least_hours(shown, table["n_layers"])
+    could = np.minimum(at_least, question.most)
+    promised = could
+    if budget.hours is not None and target is None:  # a training shows no more items in these hours
+        promised = np.minimum(could, np.floor(budget.hours / hours(worth)))
+    held = promised if target is None else np.full(len(models), float(target))
+    n_bytes = table["total_parameters"] * BYTES[precision]
+    if written is not None:
+        n_bytes = np.array([written.n_bytes(one, **task.sizes()) for one in models])
+    allowed = {"parameters": table["trainable_parameters"], "bytes": n_bytes}
+    if budget.hours is not None:
+        allowed["hours"] = np.maximum(hours(worth * (held if target is not None else 1.0)), shortest)
+    kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside & seen.inside
+    if not kept.any():
+        of_all = set.intersection(*(set(why_outside(law, table, seen, at)) for at in range(len(models))))
+        words = sorted(of_all) or [law.domain_.in_words(), *seen.domain]
+        raise OutsideDomain(
+            f"outside the domain of {law.name} ({law.source_}): {'; '.join(words)}; extrapolate all the same"
+        )
+    for name, values in allowed.items():
+        if (limit := getattr(budget, name)) is not None:
+            least = values[kept].min()
+            kept = kept & (values <= limit)
+            if not kept.any():
+                needed = f"{least:.4g}" if name == "hours" else f"{least:.0f}"
+                raise LawError(f"budget_{name}: at least {needed} for the smallest network tried, got {limit:.12g}")
+    enough = kept if target is None else kept & (at_least >= target)
+    members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
+    chosen = [
+        int(of_one[np.argmax(held[of_one]) if target is None else 0]) if len(of_one) else None for of_one in members
+    ]
+    return Weighed(
+        inside=inside & seen.inside,
+        seen=seen,
+        low=low,
+        at_least=at_least,
+        expected=expected,
+        high=high,
+        worth=worth,
+        shortest=shortest,
+        could=could,
+        promised=promised,
+        held=held,
+        n_bytes=n_bytes,
+        kept=kept,
+        enough=enough,
+        chosen=chosen,
+    )
+
+
+def why_outside(law: Law, table: Columns, seen: Seen, at: int) -> tuple[str, ...]:
+    """Why a network lies outside of what the laws know."""
+    reasons = law.domain_.outside_in_words({name: values[at].item() for name, values in table.items()})
+    return (*reasons, *seen.why(at, reasons))
+
+
+def between_the_usual(tried: Families, found: Weighed, multiple: int | None) -> list[list[int]]:
+    """Further widths of each family, about the one that is chosen, or the widest of those that are too narrow."""
+    further = []
+    for number, at in enumerate(found.chosen):
+        own = tried.family == number
+        near = np.flatnonzero(found.kept & own)[-1:] if at is None else [at]
+        widths = tried.table["d_model"]
+        further.append([width for place in near for width in finer(widths[own].tolist(), int(widths[place]), multiple)])
+    return further
 
 
 def frontier(
@@ -248,7 +305,6 @@ def frontier(
     fill: Fill | None = None,
     shown_exposures: int | None = None,
     written: Written | None = None,
-    finer: Sequence[Sequence[int]] | None = None,
 ) -> BitsFrontier:
     """Of each family the narrowest network that holds the target, or the widest within the budget.
 
@@ -267,7 +323,6 @@ def frontier(
             to convergence, after which the rest takes eight times as many steps.
         written: how the weights are written in a file, whose bytes then count; what that leaves of the bits is in the
             fill. Where nothing is said, the bytes are those of all parameters at the precision.
-        finer: further widths, of each family.
 
     Raises:
         LawError: where neither target nor budget is given, or the budget leaves no network.
@@ -276,53 +331,30 @@ def frontier(
         raise LawError(
             f"items: is required, or a budget ({', '.join(f'budget_{name}' for name in Bounds.model_fields)})"
         )
-    law, tried = question.law, families(question, multiple, finer)
-    table, models, task = tried.table, tried.models, question.task
-    inside = law.inside_domain(table)
-    seen = Seen.of(table, exposures)
-    fill = fill or Fill(1.0, 0.0)
-    items = seen.share * fill.share / question.per_item
-    levels = (1 - LEVEL) / 2, 1 - probability, 0.5, (1 + LEVEL) / 2
-    low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
-    shown = exposures or shown_exposures or EXPOSURES
-    worth = np.array([operations(one, task, 1.0, shown) for one in models])
-    shortest = least_hours(shown, table["n_layers"])
-    could = np.minimum(at_least, question.most)
-    promised = could
-    if budget.hours is not None and target is None:  # a training shows no more items in these hours
-        promised = np.minimum(could, np.floor(budget.hours / hours(worth)))
-    held = promised if target is None else np.full(len(models), float(target))
+    shown, tried = exposures or shown_exposures or EXPOSURES, families(question, multiple)
+    of = partial(
+        weigh,
+        question,
+        target,
+        probability=probability,
+        budget=budget,
+        precision=precision,
+        exposures=exposures,
+        shown=shown,
+        extrapolate=extrapolate,
+        fill=fill or Fill(1.0, 0.0),
+        written=written,
+    )
+    found = of(tried)
+    if "d_model" not in question.sizes:
+        tried = families(question, multiple, between_the_usual(tried, found, multiple))
+        found = of(tried)
+    law, table, models, task, seen = question.law, tried.table, tried.models, question.task, found.seen
     size, total = table["trainable_parameters"], table["total_parameters"]
-    n_bytes = total * BYTES[precision]
-    if written is not None:
-        n_bytes = np.array([written.n_bytes(one, **task.sizes()) for one in models])
-    allowed = {"parameters": size, "bytes": n_bytes}
-    if budget.hours is not None:
-        allowed["hours"] = np.maximum(hours(worth * (held if target is not None else 1.0)), shortest)
-
-    def why_outside(at: int) -> tuple[str, ...]:
-        row = {name: values[at].item() for name, values in table.items()}
-        reasons = law.domain_.outside_in_words(row)
-        return (*reasons, *seen.why(at, reasons))
-
-    kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside & seen.inside
-    if not kept.any():
-        of_all = set.intersection(*(set(why_outside(at)) for at in range(len(models))))
-        words = sorted(of_all) or [law.domain_.in_words(), *seen.domain]
-        raise OutsideDomain(
-            f"outside the domain of {law.name} ({law.source_}): {'; '.join(words)}; extrapolate all the same"
-        )
-    for name, values in allowed.items():
-        if (limit := getattr(budget, name)) is not None:
-            least = values[kept].min()
-            kept = kept & (values <= limit)
-            if not kept.any():
-                needed = f"{least:.4g}" if name == "hours" else f"{least:.0f}"
-                raise LawError(f"budget_{name}: at least {needed} for the smallest network tried, got {limit:.12g}")
 
     def described(place: int) -> Network:
         at = int(place)
-        items, least, highest = (float(min(one[at], question.most)) for one in (expected, low, high))
+        items, least, highest = (float(min(one[at], question.most)) for one in (found.expected, found.low, found.high))
         sizes: dict[str, Any] = {name: int(table[name][at]) for name in dict.fromkeys((*SIZES, *question.axes))}
         return Network(
             **sizes,
@@ -330,59 +362,32 @@ def frontier(
             trainable_parameters=int(size[at]),
             total_parameters=int(total[at]),
             effective_parameters=models[at].effective_parameters(**task.sizes()),
-            bytes=int(n_bytes[at]),
+            bytes=int(found.n_bytes[at]),
             weights=None if written is None else written.how.words,
-            bits=float(expected[at]) * question.per_item,
+            bits=float(found.expected[at]) * question.per_item,
             memorized=items,
-            at_least=float(promised[at]),
+            at_least=float(found.promised[at]),
             interval=of_new_measurement(least, highest, LEVEL),
             tokens_per_parameter=items * (task.tokens_per_item or 0) / int(size[at]),
             efficient=is_efficient(at, size, total, places),
-            outside=why_outside(at),
-            cost=Cost.of(float(worth[at] * held[at]), accelerator, sizes["d_model"], float(shortest[at])),
+            outside=why_outside(law, table, seen, at),
+            cost=Cost.of(
+                float(found.worth[at] * found.held[at]), accelerator, sizes["d_model"], float(found.shortest[at])
+            ),
         )
 
-    enough = kept if target is None else kept & (at_least >= target)
-    members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
-    chosen = [
-        int(of_one[np.argmax(held[of_one]) if target is None else 0]) if len(of_one) else None for of_one in members
-    ]
-    if finer is None and "d_model" not in question.sizes:
-        finer = []
-        for number, at in enumerate(chosen):
-            own = tried.family == number
-            near = np.flatnonzero(kept & own)[-1:] if at is None else [at]  # of those that are too narrow the widest
-            widths = table["d_model"]
-            finer.append(
-                [width for place in near for width in _finer(widths[own].tolist(), int(widths[place]), multiple)]
-            )
-        return frontier(
-            question,
-            target,
-            probability=probability,
-            multiple=multiple,
-            budget=budget,
-            precision=precision,
-            exposures=exposures,
-            accelerator=accelerator,
-            extrapolate=extrapolate,
-            fill=fill,
-            shown_exposures=shown_exposures,
-            written=written,
-            finer=finer,
-        )
-    places = np.array([at for at in chosen if at is not None], dtype=int)
-    places = places[np.lexsort((size[places], -held[places] if target is None else size[places]))]
-    nearest = None if len(places) else int(np.flatnonzero(kept)[np.argmax(at_least[kept])])
+    places = np.array([at for at in found.chosen if at is not None], dtype=int)
+    places = places[np.lexsort((size[places], -found.held[places] if target is None else size[places]))]
+    nearest = None if len(places) else int(np.flatnonzero(found.kept)[np.argmax(found.at_least[found.kept])])
     first = described(places[0] if nearest is None else nearest)
     rest = () if exposures or shown_exposures else known_by(first, shown)
-    limited = (LIMITED,) if (promised[places] < could[places]).any() else ()
+    limited = (LIMITED,) if (found.promised[places] < found.could[places]).any() else ()
     widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
-    more = kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~enough)
+    more = found.kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~found.enough)
     rounded = (ROUNDED,) if precision == "bfloat16" and written is None else ()
     ended = (WIDER,) if more.any() and "d_model" not in question.sizes else ()
-    within = np.flatnonzero(inside & seen.inside & kept)
-    sure = within[enough[within]] if target is not None else within[:0]
+    within = np.flatnonzero(found.inside & found.kept)
+    sure = within[found.enough[within]] if target is not None else within[:0]
     kinds: dict[str, Any] = {
         name: kind for name, kind in question.kinds.items() if name != "embeddings" or question.tables is None
     }
@@ -397,7 +402,7 @@ def frontier(
         bits=None if target is None else target * question.per_item,
         budget=budget,
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
-        largest_inside=described(within[np.argmax(promised[within])]) if len(within) else None,
+        largest_inside=described(within[np.argmax(found.promised[within])]) if len(within) else None,
         measured=measured_near(question, first),
         drivers=drivers(question, first),
         exposures=shown,
@@ -468,100 +473,3 @@ def measured_near(question: Question, network: Network) -> Known | None:
     at = int(np.argmin(np.where(rows.complete, np.inf, np.abs(np.log(rows.counts / bits)))))
     sizes = {name: float(values[at]) for name, values in rows.columns.items() if name not in law.coded}
     return Known(sizes=sizes, bits=float(rows.counts[at]))
-
-
-class StandIn(NamedTuple):
-    """A network that a verification may train, and what the law says of it; the best to train is the largest."""
-
-    itself: bool
-    inside: bool
-    size: int
-    family: Question
-    model: Any
-    low: float
-    at_least: float
-    middle: float
-    high: float
-
-
-def _halves(value: int | None, least: int) -> list[int | None]:
-    """A size, halved time and again down to the least that it may be."""
-    found = [value]
-    while value is not None and value >= 2 * least:
-        value //= 2
-        found.append(value)
-    return found
-
-
-def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: Any) -> Verification:
-    """Measure what a network of a plan holds or, where that takes too long, a narrower one of its family.
-
-    One with fewer layers, or a vocabulary that is halved, down to `FEWEST_TOKENS`, may stand in for it, too: of those
-    that take no too long the one with the most parameters, inside the law's domain where there is one. The plan
-    promises that the network holds the target, and the law as many bits of a smaller one, with the plan's probability;
-    that is what is verified.
-
-    Args:
-        question: the one that was planned.
-        frontier: the plan.
-        chosen: the network.
-        how: store, seed, workers and progress of `measure`.
-
-    Raises:
-        LawError: where every network that may stand in for it takes too long.
-    """
-    usual = {name: question.only(name) for name in ("d_head", "n_heads")}
-    given = {name: getattr(chosen, name) for name in usual if name in question.sizes}
-    filled = question.model.completed({"d_model": chosen.d_model, **usual, **given})
-    follow = all(getattr(chosen, name) == filled[name] for name in usual)  # else each of the two would fill the width
-    heads = {name: [getattr(chosen, name)] for name in (given if follow else usual)}
-    kinds = question.kinds | ({} if question.tables is None else {"embeddings": chosen.embeddings})
-    widths = [*(width for width in usual_widths(8) if width < chosen.d_model), chosen.d_model]
-    sizes: dict[str, Any] = {**heads, **chosen.further, "n_layers": [chosen.n_layers], "d_model": widths}
-    tokens, probabilities = (
-        question.named.get("vocab_size"),
-        ((1 - LEVEL) / 2, 1 - frontier.probability, 0.5, (1 + LEVEL) / 2),
-    )
-    stand_ins, least = list[StandIn](), np.inf
-    for layers, fewer in itertools.product(_halves(chosen.n_layers, 1), _halves(tokens, FEWEST_TOKENS)):
-        named = question.named | ({} if fewer is None else {"vocab_size": fewer})
-        family = Question(question.law, {**named, **kinds, **sizes, "n_layers": [layers]})
-        tried = families(family, None)
-        quantiles = question.law.quantiles(tried.table, probabilities)
-        inside = question.law.inside_domain(tried.table)
-        for at, model in enumerate(tried.models):
-            items = 2 * float(quantiles[2][at]) / family.per_item
-            cost = RESTARTS * hours(operations(model, family.task, items, EXPOSURES))
-            least = min(least, cost)
-            if cost <= HOURS:
-                bits = (float(one[at]) for one in quantiles)
-                itself = (layers, fewer, at) == (chosen.n_layers, tokens, len(tried.models) - 1)
-                size = int(tried.table["trainable_parameters"][at])
-                stand_ins.append(StandIn(itself, bool(inside[at]), size, family, model, *bits))
-    if not stand_ins:
-        raise LawError(
-            f"verify: {RESTARTS} trainings of the smallest network that could stand in for this one take "
-            f"{duration(3600 * least)} here, and a verification may take {duration(3600 * HOURS)}"
-        )
-    found = max(stand_ins, key=lambda one: one[:3])
-    family, model, whole = found.family, found.model, found.itself
-    promised = frontier.bits if whole and frontier.bits is not None else found.at_least
-    fields = family.task.model_dump(exclude={"library_size"})
-    from capax.protocols.measure import measure  # imports torch, which a page needs not
-
-    run = measure(type(family.task)(**fields), model, protocol=Capacity(restarts=RESTARTS), **how)
-    assert run.capacity is not None
-    worth = family.per_item / family.task.information_per_item()  # of a law of what recall counts
-    held = (run.capacity.extrapolated or run.capacity.bits) * worth
-    known = run.capacity.converged or held >= promised  # else it is a lower bound, and more may come
-    fewer = family.named.get("vocab_size")
-    return Verification(
-        held=held >= promised if known else None,
-        miss_percent=100 * max(1 - held / promised, 0.0) if known else None,
-        measurement=run,
-        proxy=None if whole else model.d_model,
-        proxy_vocab_size=fewer if fewer != tokens else None,
-        proxy_n_layers=model.n_layers if model.n_layers != chosen.n_layers else None,
-        promised_bits=promised,
-        predicted_bits=of_new_measurement(found.low, found.high, LEVEL),
-    )

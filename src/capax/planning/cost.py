@@ -100,7 +100,7 @@ def there(accelerators: Iterable[Accelerator] = PEAKS) -> str:
     )
     return (
         f"{USED:.0%} of {of} (bfloat16, as the vendor states); narrower networks wait for memory and take longer in "
-        "proportion, as measured on an H200 with widths 192 and 256"
+        "proportion (twice as fast is assumed as an H200 was in TF32 with widths 192 and 256)"
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from capax.errors import LawError, OutsideDomain, shown
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
-from capax.planning import bits
+from capax.planning import bits, proxies
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
 from capax.planning.question import SUREST, Columns, Question, of_kinds, of_new_measurement, predicted
@@ -447,7 +447,7 @@ def verify_plan(
     assert chosen is not None
     if isinstance(frontier, BitsFrontier) and isinstance(chosen, Network):
         refuse_unverified(early=frontier.early, by_bytes=chosen.weights is not None)
-        return bits.verify(question, frontier, chosen, store=store, seed=seed, workers=workers, progress=progress)
+        return proxies.verify(question, frontier, chosen, store=store, seed=seed, workers=workers, progress=progress)
     assert target is not None
     sizes: dict[str, Any] = {
         name: value for name, value in (chosen.model_extra or {}).items() if not name.startswith("gain_of_")

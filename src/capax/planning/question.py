@@ -103,10 +103,9 @@ class Question:
             fields = self.of(self.kind) | fixed | fields
         fields |= {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
         in_bits = law.target in IN_BITS  # such a law is asked for more items than one can train on
-        try:
-            self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
-        except SpecError as error:  # of items a law is asked for, of a library they are made
-            raise SpecError(str(error).replace("library_size: ", "items: ", 1)) from None
+        if not in_bits and (items or 1) > LARGEST_LIBRARY:
+            raise LawError(f"items: at most {LARGEST_LIBRARY} items, got {items}")
+        self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
         worth = self.task.bits_per_item if law.target in OF_RECALL else self.task.information_per_item
         self.per_item = worth() if in_bits else 1.0
         known = self.task.columns()

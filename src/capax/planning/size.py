@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -256,7 +256,7 @@ def _asked(
     each = float(tokens or (wanted_bits / BITS_A_TOKEN if file is None else file.text_bytes / TEXT_A_TOKEN))
     flops = None if seen is None or counts.multiplied is None else 6.0 * seen * each * counts.multiplied
     packed = None if file is None else file.compressed_bytes
-    width = float(dict(sizes).get("d_model") or counts.effective)
+    width = dict(sizes).get("d_model") or inf  # of one that is not known the peak's share is taken
     return Asked(
         bits=wanted_bits,
         facts=file,

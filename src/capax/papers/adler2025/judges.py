@@ -306,12 +306,7 @@ def one_head_suffices(of: Evidence) -> Verdict:
 
 def _of_one_head(of: Evidence, above: Callable[[Measurement], bool], where: str) -> Verdict:
     """Whether in no such cell any training of one head, of any size up to the width, has an F1 of .99."""
-    tried = [
-        (run, count)
-        for run in of.runs
-        for count in (run.key_search.per_heads if run.key_search else ())
-        if count.n_heads == 1 and above(run)
-    ]
+    tried = [(run, count) for run in of.runs for count in _counts(run) if count.n_heads == 1 and above(run)]
     if not tried:
         raise Unjudged(f"one head was tried in no cell {where}")
     measured = ", ".join(f"m {_items(run)}, d {_width(run)}: {_best(count)}" for run, count in tried)
