@@ -280,11 +280,11 @@ class Tagged(Spec):
 
     @classmethod
     def size_fields(cls) -> dict[str, str]:
-        """Its fields that are whole numbers, and what they are; `library_size` counts items and is none."""
+        """Its fields that are whole numbers and that one gives; `library_size` counts items and is no size."""
         return {
             name: field.description or ""
             for name, field in cls.model_fields.items()
-            if field.annotation in (int, int | None) and name != "library_size"
+            if field.annotation in (int, int | None) and name != "library_size" and not is_filled_in(field)
         }
 
     @classmethod
