@@ -15,6 +15,7 @@ from capax.errors import TrackerError
 from capax.protocols.progress import Progress
 from capax.results import Measurement
 from capax.specs import Run
+from capax.sweeps.adaptive import sweep_adaptively
 from capax.trackers import Tracker, Values
 
 TASK = capax.Sequences(seq_len=3, vocab_size=9, library_size=10)
@@ -160,6 +161,14 @@ def test_a_sweep_whose_tracker_fails_ends_in_order_and_keeps_what_ended(tmp_path
         done.extend(capax.sweep(runs, tmp_path / "s.db", workers=1, progress=Broken()))
     with capax.Store(tmp_path / "s.db") as store:
         assert len(store.keys()) >= 1
+    again = runs[0].replace(seed=7)
+    adaptive = sweep_adaptively(
+        [again], tmp_path / "s.db", law=capax.PowerLaw(), budget=60, workers=1, progress=Broken()
+    )
+    with pytest.raises(TrackerError, match="progress: ConnectionError: gone"):
+        list(adaptive)
+    with capax.Store(tmp_path / "s.db") as store:
+        assert store.get(again.key()) is not None
 
 
 def test_an_interrupted_run_ends_as_one_that_failed() -> None:

@@ -24,6 +24,7 @@ from capax.laws.files import LAWS, LawName, save_law
 from capax.laws.law import Law
 from capax.laws.report import FitReport, report
 from capax.laws.rows import saying
+from capax.results import LEVEL
 from capax.specs import Task
 from capax.specs.spec import proper_share
 from capax.store import DEFAULT, published, tables
@@ -46,7 +47,7 @@ def fit(
     as_printed: Annotated[bool, Flag] = False,
     degree: int | None = None,
     target: str | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
     compare: Annotated[bool, Flag] = False,
     figure: Path | None = None,
     out: Path | None = None,

@@ -22,7 +22,7 @@ from capax.planning.plan import plan, refuse_unverified, verify_plan
 from capax.planning.plan import predict as ask
 from capax.planning.question import follows
 from capax.planning.results import BitsFrontier, Frontier, Precision, Prediction, Smallest, Verification
-from capax.results import Interval
+from capax.results import LEVEL, Interval
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
 from capax.text import amount, percent
@@ -40,7 +40,7 @@ def _predict(
     *,
     size: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     law: str | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
     extrapolate: bool | None = None,
     as_json: Json = False,
 ) -> None:

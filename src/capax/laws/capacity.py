@@ -15,6 +15,7 @@ from capax.laws.domain import Domain, counted
 from capax.laws.power import Factor, Product, names_in
 from capax.laws.regression import Common, Regression
 from capax.laws.rows import Columns, Rows, left_out
+from capax.results import LEVEL
 from capax.store import tables
 
 FOLDS = 10
@@ -332,7 +333,7 @@ class CapacityLaw(Product):
 
     # Intervals
 
-    def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
+    def parameter_intervals(self, level: float = LEVEL) -> dict[str, tuple[float | None, float | None]]:
         """Quantiles of the posterior's draws; a parameter in `undetermined_` has neither end."""
         return self._ends_of_draws(level)
 

@@ -61,6 +61,11 @@ class Solution:
     deviance: float
 
     @property
+    def theta(self) -> Vector:
+        """All parameters, in their order."""
+        return np.array(list(self.values.values()))
+
+    @property
     def criterion(self) -> float:
         """Minus twice the log likelihood, up to a constant: the smaller of two solutions fits better."""
         return 2 * (self.dof + len(self.free)) * float(np.log(self.sigma)) + self.deviance
@@ -171,7 +176,7 @@ def profile(
 
 def _standard_error(model: Model, solution: Solution, observed: Observed, name: str) -> float:
     """σ of the linearized fit, within reason: only the first step of a profile."""
-    mu, by_parameter = model(np.array(list(solution.values.values())))
+    mu, by_parameter = model(solution.theta)
     _, slope = standardized(mu, observed, solution.sigma)
     places = [list(solution.values).index(free) for free in solution.free]
     weighted = slope[:, None] * by_parameter[:, places]

@@ -263,7 +263,7 @@ def _untold(law: Law, asked: Rows) -> list[str]:
     Such are there where derivatives of the one are outside the span of those of the other. A parameter that is held at
     its usual value, as an exponent of what all rows have alike, says nothing of rows that differ in it.
     """
-    theta, rows = np.array(list(law.solution_.values.values())), law.measurements()
+    theta, rows = law.solution_.theta, law.measurements()
     known, wanted = (law._model(of.columns)(theta)[1] for of in (rows.take(~rows.complete), asked))
     size = np.linalg.norm(known, axis=0)
     scale = np.where(size > 0, size, 1.0)

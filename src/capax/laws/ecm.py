@@ -14,6 +14,7 @@ from capax.laws.law import Structure
 from capax.laws.published import adopt
 from capax.laws.rows import Rows
 from capax.laws.slopes import Series, SlopeLaw, best_starts, slopes_from_origin
+from capax.results import LEVEL
 from capax.specs.spec import truth
 
 PRINTED_NOTE = (
@@ -132,7 +133,7 @@ class ECM(SlopeLaw):
         sigma = max(float(np.sqrt(residuals @ residuals / dof)), SMALLEST_SPREAD)
         return Solution(values, free, sigma, dof, float(residuals @ residuals) / sigma**2)
 
-    def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
+    def parameter_intervals(self, level: float = LEVEL) -> dict[str, tuple[float | None, float | None]]:
         """As for every law; with `method="stages"` the range of the bootstrap's refits, since no one sum is least."""
         if self.method == "joint":
             return super().parameter_intervals(level)

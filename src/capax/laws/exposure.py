@@ -15,6 +15,7 @@ from capax.errors import LawError
 from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector, solve
 from capax.laws.law import Law, Structure, tails
 from capax.laws.rows import Columns, Rows, left_out
+from capax.results import LEVEL
 from capax.specs.spec import positive, proper_share
 from capax.store import curves
 
@@ -221,14 +222,14 @@ class ExposureLaw(Law):
         return len(rows.counts) * float(np.log(max(within, SMALLEST_SPREAD**2)))
 
     def _residuals(self, rows: Rows, found: Solution) -> Vector:
-        return np.asarray(self._scale(rows.counts) - self._scale(self._capacity(_vector(found), rows.columns)[0]))
+        return np.asarray(self._scale(rows.counts) - self._scale(self._capacity(found.theta, rows.columns)[0]))
 
     def _left_out_errors(self, rows: Rows, whole: Solution) -> Vector:
         """Of each architecture that is left out the mean absolute error of logarithms, less its own."""
         group = _architectures(rows)
         errors = np.zeros(int(group.max()) + 1)
         for held in left_out(group[:, None], FOLDS):
-            said, _ = self._capacity(_vector(self._without(rows, held, whole)), rows.take(held).columns)
+            said, _ = self._capacity(self._without(rows, held, whole).theta, rows.take(held).columns)
             apart = np.abs(_apart(self._scale(said) - self._scale(rows.counts[held]), group[held]))
             errors += np.bincount(group[held], apart, len(errors))
         return errors / np.bincount(group)
@@ -264,7 +265,7 @@ class ExposureLaw(Law):
         found = dataclasses.replace(
             found, values=found.values | {name: abs(found.values[name]) for name in ("tau", "delta")}
         )
-        residuals = observed.values - model(_vector(found))[0]
+        residuals = observed.values - model(found.theta)[0]
         between, within = _variances(residuals, group)
         sigma = max(float(np.sqrt(between + within * (1 - np.mean(1 / np.bincount(group))))), SMALLEST_SPREAD)
         return dataclasses.replace(found, sigma=sigma, deviance=float(residuals @ residuals) / sigma**2)
@@ -299,12 +300,12 @@ class ExposureLaw(Law):
 
     # Intervals
 
-    def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
+    def parameter_intervals(self, level: float = LEVEL) -> dict[str, tuple[float | None, float | None]]:
         """Jackknife over architectures, of logarithms of k, τ, β and δ; a parameter in `undetermined_` has no end."""
         rows = self.measurements()
         group = _architectures(rows)
         count = int(group.max()) + 1
-        fits = [_straight(_vector(self._without(rows, group == one, self.solution_))) for one in range(count)]
+        fits = [_straight(self._without(rows, group == one, self.solution_).theta) for one in range(count)]
         best, others = _straight(self._theta()), np.array(fits)
         error = np.sqrt((count - 1) / count * ((others - others.mean(axis=0)) ** 2).sum(axis=0))
         reach = float(student.ppf(tails(level)[1], count - 2)) * error
@@ -332,7 +333,7 @@ class ExposureLaw(Law):
         drawn = self._scale(self._predict(rows.columns)) + rng.standard_normal(int(group.max()) + 1)[group] * residuals
         observed = Observed(drawn, np.zeros(len(drawn), dtype=bool))
         found = self._solve(self.solution_.values, self.solution_.free, rows, observed)
-        return np.append(list(found.values.values()), found.sigma)
+        return np.append(found.theta, found.sigma)
 
 
 def _variances(residuals: Vector, group: np.ndarray) -> tuple[float, float]:
@@ -352,10 +353,6 @@ def _apart(values: Vector, group: np.ndarray) -> Vector:
 def _architectures(rows: Rows) -> np.ndarray:
     """Which architecture each row is of: those of equal size count as one."""
     return np.unique(rows.columns[SIZE], return_inverse=True)[1].ravel()
-
-
-def _vector(found: Solution) -> Vector:
-    return np.array(list(found.values.values()))
 
 
 def _share(theta: np.ndarray, columns: Columns) -> np.ndarray:

@@ -146,7 +146,7 @@ def _check_predictions(law: Law) -> None:
     """
     ends = {name: np.array(law.domain_.ranges.get(name, (1.0, len(law.coded.get(name, ()))))) for name in law.columns}
     capacities = law._capacities(ends)
-    for field, rows in (("values", [list(law.solution_.values.values())]), ("draws", law.bootstrap()[:, :-1])):
+    for field, rows in (("values", [law.solution_.theta]), ("draws", law.bootstrap()[:, :-1])):
         with np.errstate(all="ignore"):
             said = [capacities(np.asarray(theta))[0] for theta in rows]
         if not np.isfinite(said).all():

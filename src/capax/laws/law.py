@@ -20,6 +20,7 @@ from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.reading import Reader
 from capax.laws.rows import Columns, Rows, Vector, saying
 from capax.overview import Overview
+from capax.results import LEVEL
 from capax.specs.plugins import resolve
 from capax.specs.spec import proper_share, whole
 from capax.store import frames, tables
@@ -305,7 +306,7 @@ class Law(Reader, ABC):
     def _not_told(self, solution: Solution) -> dict[str, str]:
         """Free parameters on which no row, or only a combination with others, depends."""
         rows = self.rows_
-        mu, derivatives = self._model(rows.columns)(np.array(list(solution.values.values())))
+        mu, derivatives = self._model(rows.columns)(solution.theta)
         _, slope = standardized(mu, self._observed(rows), solution.sigma)
         places = [self.names.index(name) for name in solution.free]
         weighted = (slope[:, None] * derivatives)[~rows.complete][:, places]
@@ -388,7 +389,7 @@ class Law(Reader, ABC):
         return self._capacity(self._theta(), columns)[0]
 
     def _theta(self) -> Vector:
-        return np.array(list(self.solution_.values.values()))
+        return self.solution_.theta
 
     def inside_domain(self, X: Any) -> np.ndarray:
         """Which rows lie where the law was fitted: in the range of every column, and measured in the same way."""
@@ -406,7 +407,7 @@ class Law(Reader, ABC):
 
     # Intervals
 
-    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[Vector, Vector]:
+    def predict_interval(self, X: Any, level: float = LEVEL) -> tuple[Vector, Vector]:
         """Where a new count of the same protocol falls with probability `level`: low and high, `(rows,)` each.
 
         A parametric bootstrap (`n_bootstrap` refits, computed once): counts are drawn from the fitted law with its
@@ -489,9 +490,9 @@ class Law(Reader, ABC):
             raise LawError(f"{self.name}: too few rows are below their library size to draw such data again")
         drawn = Rows(rows.columns, self._unscale(observed.values), rows.library)
         found = self._solve(solution.values, solution.free, drawn, observed)
-        return np.append(list(found.values.values()), found.sigma)
+        return np.append(found.theta, found.sigma)
 
-    def parameter_intervals(self, level: float = 0.95) -> dict[str, tuple[float | None, float | None]]:
+    def parameter_intervals(self, level: float = LEVEL) -> dict[str, tuple[float | None, float | None]]:
         """The range of each parameter by profile likelihood, with the F quantile for the spread that is estimated.
 
         None stands for an end that the data do not set; a parameter in `undetermined_` has neither end.

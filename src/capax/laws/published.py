@@ -60,5 +60,5 @@ def adopt(law: Fitted, source: str, n_layers: int) -> Fitted:
     )
     law.notes_ = [*found["notes"][str(n_layers)], *law.reading_notes()]
     law.source_ = f"published:{source}" + ("" if n_layers == 1 else f":{n_layers}")
-    law.draws_ = np.tile([*law.solution_.values.values(), sigma], (law.n_bootstrap, 1))
+    law.draws_ = np.tile([*law.solution_.theta, sigma], (law.n_bootstrap, 1))
     return law

@@ -9,7 +9,7 @@ from pydantic import Field
 from capax.laws.compare import Comparison, mape
 from capax.laws.domain import Domain
 from capax.laws.law import Law
-from capax.results import Result
+from capax.results import LEVEL, Result
 
 
 class FittedParameter(Result):
@@ -42,7 +42,7 @@ class FitReport(Result):
     schema_version: Literal[1] = 1
 
 
-def report(law: Law, level: float = 0.95, comparison: Comparison | None = None) -> FitReport:
+def report(law: Law, level: float = LEVEL, comparison: Comparison | None = None) -> FitReport:
     """Describe a law that was fitted to measurements, with parameter intervals by profile likelihood.
 
     Raises:

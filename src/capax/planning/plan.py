@@ -30,6 +30,7 @@ from capax.planning.results import (
 )
 from capax.protocols.measure import measure
 from capax.protocols.progress import Callback
+from capax.results import LEVEL
 from capax.specs import Mac, Training
 from capax.specs.spec import positive, truth, whole
 from capax.store import Store
@@ -43,7 +44,7 @@ REACHES = tuple(2**power for power in range(8))
 
 
 def predict(
-    law: Law | str = DEFAULT, *, level: float = 0.95, extrapolate: bool | None = None, **sizes: int | None
+    law: Law | str = DEFAULT, *, level: float = LEVEL, extrapolate: bool | None = None, **sizes: int | None
 ) -> Prediction:
     """What a law predicts for one architecture.
 

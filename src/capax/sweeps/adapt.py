@@ -20,7 +20,7 @@ from capax.errors import LawError, SpecError
 from capax.laws.domain import Domain
 from capax.laws.law import LEAST, Law
 from capax.laws.rows import LIBRARY, Columns, check_positive
-from capax.results import Measurement
+from capax.results import LEVEL, Measurement
 from capax.specs import Run
 from capax.specs.spec import positive, proper_share, whole
 from capax.store import tables
@@ -80,7 +80,7 @@ def next_runs(
     return _telling(fitted, offered, costs, goal, free, count)
 
 
-def half_width(law: Law, target: Any, level: float = 0.95) -> float:
+def half_width(law: Law, target: Any, level: float = LEVEL) -> float:
     """Half the width of the interval of the law's mean at the target: the largest over its rows.
 
     This is what "the interval at the target" means to adaptive sweeps and their benchmark: on the log scale (0.1 stands

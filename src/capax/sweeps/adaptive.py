@@ -12,8 +12,7 @@ import numpy as np
 
 from capax.errors import SpecError, shown
 from capax.laws.law import Law
-from capax.protocols.progress import finish
-from capax.results import Interval, LawAtTarget, Measurement
+from capax.results import LEVEL, Interval, LawAtTarget, Measurement
 from capax.specs import Run
 from capax.specs.labels import Labels
 from capax.specs.protocols import Capacity
@@ -22,7 +21,7 @@ from capax.sweeps.adapt import adaptive, candidate_table, check, columns_of, fit
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds
 from capax.sweeps.sweep import ask
-from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
+from capax.sweeps.under_way import SweepProgress, UnderWay, Watch, reported
 from capax.text import listed
 
 
@@ -101,9 +100,8 @@ def sweep_adaptively(
                 nonlocal done, memorized, failed
                 found = []
                 under_way = UnderWay(tuple(batch), opened, kept, asked.device, retries, keep_going, tell, asked.labels)
-                for run in under_way.run():
+                for run in reported(under_way.run(), progress):
                     found.append(run)
-                    finish(progress, run)
                     yield run
                 done, memorized = done + len(found), memorized + sum(run.memorized for run in found)
                 failed += len(batch) - len(found)
@@ -131,7 +129,7 @@ def known_at_target(
     *,
     law: Law,
     target: Mapping[str, Sequence[float | str]] | None = None,
-    level: float = 0.95,
+    level: float = LEVEL,
 ) -> LawAtTarget:
     """What a law, fitted to the runs of a study that a store holds, says of a target of one architecture.
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capax import devices, machine
-from capax.errors import CapaxError, SpecError, SweepFailed, TrackerError, shown
-from capax.protocols.progress import finish
+from capax.errors import SpecError, SweepFailed, shown
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.labels import UNCALLED, Labels
@@ -19,7 +18,7 @@ from capax.store.file import check_path
 from capax.sweeps import packs, shards
 from capax.sweeps.executors import Executor, local, usual_workers
 from capax.sweeps.grid import read_study
-from capax.sweeps.under_way import SweepProgress, UnderWay, Watch
+from capax.sweeps.under_way import SweepProgress, UnderWay, Watch, reported
 
 
 def sweep(
@@ -85,20 +84,7 @@ def sweep(
 
             before = opened.keys() if progress is not None else set()
             under_way = UnderWay(asked.runs, opened, kept, asked.device, retries, keep_going, tell, asked.labels)
-            ended, telling = under_way.run(), progress
-            run = next(ended, None)
-            while run is not None:
-                failed: CapaxError | None = None
-                try:
-                    if run.key not in before:
-                        finish(telling, run)
-                except CapaxError as error:
-                    failed, telling = error, None
-                except Exception as error:
-                    failed, telling = TrackerError(f"progress: {type(error).__name__}: {error}"), None
-                yield run
-                # what is under way ends as by Ctrl-C, and keeps its checkpoints
-                run = next(ended, None) if failed is None else ended.throw(failed)
+            yield from reported(under_way.run(), progress, before)
             if under_way.dead and under_way.dead == len(asked.runs):
                 raise SweepFailed("every run failed, as its process died: killed, or out of memory?")
 

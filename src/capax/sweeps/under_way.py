@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from capax.errors import CapaxError, StoreError, StoreWriteError, SweepFailed
+from capax.errors import CapaxError, StoreError, StoreWriteError, SweepFailed, TrackerError
 from capax.interrupts import EndedAtOnce, deferred
 from capax.protocols.measure import labelled
+from capax.protocols.progress import finish
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.labels import UNCALLED, Labels
@@ -239,6 +240,29 @@ class UnderWay:
                 seconds_left=None if pace is None else pace * left,
             )
         )
+
+
+def reported(
+    ended: Generator[Measurement], progress: Watch | None, known: Container[str] = ()
+) -> Generator[Measurement]:
+    """The measurements of a running sweep, each given to the `finish` of the progress as well, but for known ones.
+
+    Raises:
+        CapaxError, TrackerError: what `finish` raised, after what is under way has ended as by Ctrl-C and kept its
+            checkpoints.
+    """
+    run = next(ended, None)
+    while run is not None:
+        failed: CapaxError | None = None
+        try:
+            if run.key not in known:
+                finish(progress, run)
+        except CapaxError as error:
+            failed, progress = error, None
+        except Exception as error:
+            failed, progress = TrackerError(f"progress: {type(error).__name__}: {error}"), None
+        yield run
+        run = next(ended, None) if failed is None else ended.throw(failed)
 
 
 MOST_MEMBERS = 32
