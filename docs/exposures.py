@@ -20,7 +20,8 @@ from scipy.optimize import least_squares
 import capax
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
-from capax.planning.bits import Fill, known_share
+from capax.planning.fill import Fill
+from capax.planning.known import known_share
 from capax.store import tables
 from capax.store.curves import KNOWN, begun, below_their_library
 
@@ -194,9 +195,7 @@ def held_out() -> list[str]:
         rows = capax.curves(HERE / store)
         asked = rows.select(capacity.columns)
         share, spread = known_share(curve, rows.to_dict(as_series=False)), curve.share_spread(rows)
-        low, middle, high = (
-            share * bits for bits in Fill(1.0, 0.0).widened(capacity, asked, (0.025, 0.5, 0.975), spread)
-        )
+        low, middle, high = (share * bits for bits in Fill().widened(capacity, asked, (0.025, 0.5, 0.975), spread))
         known = rows[KNOWN].to_numpy()
         found.append(
             rows.select("exposures", "n_layers").with_columns(

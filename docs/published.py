@@ -22,7 +22,8 @@ from capax.laws.compare import ITEMS, Comparison, compare
 from capax.laws.files import LAWS, load_law
 from capax.laws.law import Law
 from capax.laws.rows import left_out as folds
-from capax.planning.bits import Fill, Seen
+from capax.planning.fill import Fill
+from capax.planning.known import Seen
 from capax.planning.question import predicted
 from capax.store import tables
 
@@ -137,7 +138,7 @@ def by_source() -> list[str]:
         asked = {name: rows[name].to_numpy() for name in rows.columns}
         seen, ends = Seen.of(asked, exposures), []
         for ours in found.values():
-            levels = Fill(1.0, 0.0).widened(ours, rows.select(ours.columns), (0.025, 0.5, 0.975), seen.spread)
+            levels = Fill().widened(ours, rows.select(ours.columns), (0.025, 0.5, 0.975), seen.spread)
             low, value, high = (bits * seen.share / asked[SIZE] for bits in levels)
             ends.append(f"{value.min():.2g} to {value.max():.2g} ({low.min():.2g} to {high.max():.2g})")
         counts = f"{sizes[0]:,.0f} to {sizes[-1]:,.0f}"

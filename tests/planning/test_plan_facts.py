@@ -9,8 +9,8 @@ from scipy import stats
 
 import capax
 from capax.errors import CapaxError, LawError
-from capax.planning.bits import Fill
 from capax.planning.facts import ANY, EARLY, in_file, plan_facts, promised, verify_facts
+from capax.planning.fill import Fill
 from capax.planning.fills import Measured, fill, shares, study
 from capax.store import tables
 

@@ -19,7 +19,7 @@ from capax.cli.families import show_verified
 from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.files import from_json, load_law, to_json
 from capax.laws.law import Law
-from capax.planning import bits, proxies
+from capax.planning import bits, known, proxies
 from capax.planning.cost import PEAKS, USED, Cost, hours_on, least_hours, operations
 from capax.planning.results import NOT_KNOWN, BitsFrontier, Network
 from capax.results import CapacityEstimate
@@ -317,7 +317,7 @@ def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
     monkeypatch.setattr("capax.planning.cost.peak", lambda: 1e11)
     narrow = capax.Transformer(n_layers=1, n_heads=1, d_head=4, ffn="none", d_model=8)
     said = capax.predict(law(), seq_len=4, vocab_size=16, n_layers=1, n_heads=1, d_head=4, ffn="none", d_model=8)
-    worth = 2 * said.value * operations(narrow, capax.Sequences(seq_len=4, vocab_size=16), 1.0, bits.EXPOSURES)
+    worth = 2 * said.value * operations(narrow, capax.Sequences(seq_len=4, vocab_size=16), 1.0, known.EXPOSURES)
     monkeypatch.setattr(
         proxies, "HOURS", 1.0 if proxy is None else 1.05 * proxies.RESTARTS * worth / (0.2 * 1e11) / 3600
     )

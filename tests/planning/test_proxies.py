@@ -8,7 +8,7 @@ import pytest
 
 import capax
 from capax.errors import LawError
-from capax.planning import bits, proxies
+from capax.planning import known, proxies
 from capax.planning.cost import hours, operations
 from capax.planning.results import BitsFrontier
 
@@ -50,7 +50,7 @@ def test_the_proxy_of_a_large_network_has_fewer_tokens_and_layers_and_takes_no_l
         assert model.embeddings == one.embeddings
         row = {name: getattr(model, name) for name in ("n_layers", "n_heads", "d_head", "d_model", "embeddings", "ffn")}
         said = capax.predict("reference", vocab_size=task.vocab_size, seq_len=16, **row)
-        assert 3 * hours(operations(model, task, 2 * said.value, bits.EXPOSURES)) <= 1.02 * proxies.HOURS
+        assert 3 * hours(operations(model, task, 2 * said.value, known.EXPOSURES)) <= 1.02 * proxies.HOURS
 
 
 @pytest.mark.usefixtures("trained")

@@ -11,8 +11,8 @@ import pytest
 import capax
 from capax.errors import CapaxError
 from capax.laws.exposure import ExposureLaw
-from capax.planning.bits import HELD
 from capax.planning.cost import hours_on
+from capax.planning.known import HELD
 from capax.planning.question import predicted
 
 transformers = pytest.importorskip("transformers")

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars
-import scipy
 
 from capax.errors import LawError, shown
 from capax.planning.adapter_plan import Adapter, AdapterPlan, AdapterVerification, Rule
 from capax.planning.facts import checked_recall, in_file
+from capax.planning.fill import FEWEST, geometric, of_new
 from capax.planning.fills import Measured, shares
 from capax.planning.results import BYTES, Precision
 from capax.protocols.measure import measure
@@ -33,8 +33,6 @@ BY_SAMPLES = ((1_000, 8), (10_000, 16), (100_000, 32), (math.inf, 64))
 """The rule of ranks by how many samples there are, each up to so many."""
 ADAPTER = ("base", "targets", "kind", "r")
 """Columns of a model that is an adapter."""
-FEWEST = 3
-"""Files of a study that reach a share before a plan speaks of it."""
 TRIED_SHARES = tuple(hundredths / 100 for hundredths in range(50, 100))
 """Shares recalled among which the least is named that the study tells."""
 
@@ -54,8 +52,7 @@ class Load(NamedTuple):
 
     def quantile(self, level: float) -> float:
         """Of a new file's: Student's t, the mean's own error included."""
-        width = self.spread * math.sqrt(1 + 1 / self.files)
-        return self.bits * math.exp(width * float(scipy.stats.t.ppf(level, self.files - 1)))
+        return self.bits * math.exp(self.spread * of_new(self.files, level))
 
 
 def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
@@ -128,9 +125,9 @@ def load(table: polars.DataFrame, targets: str, recall: float) -> Load:
         told = next((share for share in TRIED_SHARES if len(shares(found, share)[0]) >= FEWEST), None)
         least = "none" if told is None else f"those from {told:g} on"
         raise LawError(f"recall: of adapters on {of} the study tells {least}, got {recall:g}")
-    logs = np.log([*known, *bounds])
-    files = min(len(logs), len({one.name for one in found}))  # adapters on several layers share their files
-    return Load(float(np.exp(logs.mean())), float(logs.std(ddof=1)), files)
+    every = [*known, *bounds]
+    files = min(len(every), len({one.name for one in found}))  # adapters on several layers share their files
+    return Load(*geometric(every), files)
 
 
 def studied(table: polars.DataFrame, targets: str) -> bool:

@@ -2,131 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, get_args
 
 import numpy as np
-import scipy
 
 from capax.errors import LawError, OutsideDomain, shown
-from capax.laws.exposure import ExposureLaw
-from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, least_hours, operations
 from capax.planning.families import WIDEST, Families, families, finer
+from capax.planning.fill import Fill
+from capax.planning.known import EXPOSURES, Seen, known_by
 from capax.planning.question import Columns, Question, of_kinds, of_new_measurement, predicted
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest
 from capax.planning.written import Written
 from capax.results import LEVEL
-from capax.specs.protocols import CYCLES
 from capax.specs.spec import positive, whole
-from capax.specs.training import USUAL_CYCLES
-from capax.text import counted
 
-CURVE = "reference:exposure"
 LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
 ROUNDED = "bits are those of float32; weights rounded to bfloat16 keep nearly all of them: docs/how-to/quantize.md"
-EXPOSURES = CYCLES["cycle_steps"] * (2**USUAL_CYCLES - 1)
-"""Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
-HELD = 8 * EXPOSURES
-"""The same, by when a network holds what the law of capacity says: in eight times as many."""
-
-
-class Fill(NamedTuple):
-    """How full a network may be for what it learns to be recalled.
-
-    Attributes:
-        share: bits of the items by bits of its capacity.
-        spread: standard deviation of that share's logarithm.
-        files: of the study that ships, by which it is known.
-        more: of data of one's own, by which it is known, too.
-        short: runs of these that ended before their usual budget, and are left out.
-    """
-
-    share: float
-    spread: float
-    files: int = 0
-    more: int = 0
-    short: int = 0
-
-    def widened(self, law: Law, table: Columns, levels: Sequence[float], early: Any = 0.0) -> list[np.ndarray]:
-        """Quantiles of what a law says, with the spread: distances from the median add up as independent ones.
-
-        Args:
-            early: a further spread, of what is known early, a number or `(rows,)`.
-        """
-        *found, median = law.quantiles(table, (*levels, 0.5))
-        steps = [np.hypot(self.spread * self._wider(level), early) * scipy.stats.norm.ppf(level) for level in levels]
-        return [
-            np.where(step == 0, bits, median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step)))
-            for bits, step in zip(found, steps, strict=True)
-        ]
-
-    def _wider(self, level: float) -> float:
-        """Of a new file's share Student's t, the mean's own error included, in normal quantiles."""
-        known = self.files + self.more
-        if known < 2 or level == 0.5:
-            return 1.0
-        return float(np.sqrt(1 + 1 / known) * scipy.stats.t.ppf(level, known - 1) / scipy.stats.norm.ppf(level))
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What each network knows after so many exposures of what it holds.
-
-    Attributes:
-        share: of what it holds, `(models,)`, and `spread`, the standard deviation of its logarithm.
-        inside: whether the curve's domain has it.
-        rows: what the curve was asked; None where all is known.
-        exposures: how many; None where all is known.
-        domain: that of the curve.
-    """
-
-    share: np.ndarray
-    spread: np.ndarray
-    inside: np.ndarray
-    rows: Columns | None = None
-    exposures: int | None = None
-    domain: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, table: Columns, exposures: int | None) -> Self:
-        """What networks know, by the curve of the recipe of protocol capacity; all where exposures are not given."""
-        count = len(next(iter(table.values())))
-        if exposures is None:
-            return cls(np.ones(count), np.zeros(count), np.full(count, True))
-        curve = load_law(CURVE)
-        assert isinstance(curve, ExposureLaw)
-        rows = table | {"exposures": np.full(count, exposures)}
-        share, spread = known_share(curve, rows), curve.share_spread(rows)
-        domain = f"of {CURVE} {curve.domain_.in_words()}"
-        return cls(share, spread, curve.inside_domain(rows), rows, exposures, (domain,))
-
-    def remarks(self, at: int) -> tuple[str, ...]:
-        """What to say of a network."""
-        if self.exposures is None:
-            return ()
-        which = "of what a network holds" if len(self.share) == 1 else "of what the first holds"
-        return (
-            f"after {counted(self.exposures, 'exposure')} {self.share[at]:.0%} {which} is known: by {CURVE}, of the "
-            f"recipe of protocol capacity; the standard deviation of its logarithm, {self.spread[at]:.2g}, is in the "
-            "intervals",
-        )
-
-    def why(self, at: int, known: Sequence[str] = ()) -> list[str]:
-        """Why a network lies outside the curve's domain.
-
-        Args:
-            known: reasons that were told already; of a column they tell enough.
-        """
-        if self.rows is None:
-            return []
-        domain, told = load_law(CURVE).domain_, {reason.split()[0] for reason in known}
-        found = domain.outside_in_words({name: values[at].item() for name, values in self.rows.items()})
-        return [f"{reason} (of {CURVE})" for reason in found if reason.split()[0] not in told]
 
 
 def checked_budget(
@@ -203,7 +100,7 @@ def weigh(
     budget: Bounds,
     precision: Precision,
     exposures: int | None,
-    shown: int,
+    n_exposures: int,
     extrapolate: bool | None,
     fill: Fill,
     written: Written | None,
@@ -212,7 +109,7 @@ def weigh(
 
     Args:
         tried: the networks.
-        shown: times that items are shown in the training.
+        n_exposures: times that the training shows the items.
 
     Raises:
         LawError: where the domain or the budget leaves no network.
@@ -223,8 +120,8 @@ def weigh(
     items = seen.share * fill.share / question.per_item
     levels = (1 - LEVEL) / 2, 1 - probability, 0.5, (1 + LEVEL) / 2
     low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
-    worth = np.array([operations(one, task, 1.0, shown) for one in models])
-    shortest = least_hours(shown, table["n_layers"])
+    worth = np.array([operations(one, task, 1.0, n_exposures) for one in models])
+    shortest = least_hours(n_exposures, table["n_layers"])
     could = np.minimum(at_least, question.most)
     promised = could
     if budget.hours is not None and target is None:  # a training shows no more items in these hours
@@ -331,7 +228,7 @@ def frontier(
         raise LawError(
             f"items: is required, or a budget ({', '.join(f'budget_{name}' for name in Bounds.model_fields)})"
         )
-    shown, tried = exposures or shown_exposures or EXPOSURES, families(question, multiple)
+    n_exposures, tried = exposures or shown_exposures or EXPOSURES, families(question, multiple)
     of = partial(
         weigh,
         question,
@@ -340,9 +237,9 @@ def frontier(
         budget=budget,
         precision=precision,
         exposures=exposures,
-        shown=shown,
+        n_exposures=n_exposures,
         extrapolate=extrapolate,
-        fill=fill or Fill(1.0, 0.0),
+        fill=fill or Fill(),
         written=written,
     )
     found = of(tried)
@@ -380,7 +277,7 @@ def frontier(
     places = places[np.lexsort((size[places], -found.held[places] if target is None else size[places]))]
     nearest = None if len(places) else int(np.flatnonzero(found.kept)[np.argmax(found.at_least[found.kept])])
     first = described(places[0] if nearest is None else nearest)
-    rest = () if exposures or shown_exposures else known_by(first, shown)
+    rest = () if exposures or shown_exposures else known_by(first, n_exposures)
     limited = (LIMITED,) if (found.promised[places] < found.could[places]).any() else ()
     widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
     more = found.kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~found.enough)
@@ -405,7 +302,7 @@ def frontier(
         largest_inside=described(within[np.argmax(found.promised[within])]) if len(within) else None,
         measured=measured_near(question, first),
         drivers=drivers(question, first),
-        exposures=shown,
+        exposures=n_exposures,
         early=exposures is not None,
         accelerator=accelerator,
         law=law.name,
@@ -421,27 +318,8 @@ def frontier(
                 *question.untold(),
                 *law.notes_,
             ),
-            *(*assumptions(shown, accelerator), *rest),
+            *(*assumptions(n_exposures, accelerator), *rest),
         ),
-    )
-
-
-def known_share(curve: ExposureLaw, rows: Mapping[str, Any]) -> np.ndarray:
-    """`(rows,)` what is known after so many exposures, of what the law of capacity says is held."""
-    held = dict(rows) | {"exposures": np.full(len(rows["exposures"]), HELD)}
-    return np.minimum(curve.known_share(rows) / curve.known_share(held), 1.0)
-
-
-def known_by(network: Network, exposures: int) -> tuple[str, ...]:
-    """That the bits of a plan are those of a longer training than the one whose cost is told."""
-    curve = load_law(CURVE)
-    assert isinstance(curve, ExposureLaw)
-    sizes = {name: [getattr(network, name)] for name in ("effective_parameters", "n_layers")}
-    rows = sizes | {"exposures": [exposures]}
-    return (
-        f"items and bits are what networks hold in the end; after {counted(exposures, 'exposure')} the first knows "
-        f"some {known_share(curve, rows)[0]:.0%} of that (by {CURVE}): --exposures {exposures} plans for what is "
-        "known then",
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from capax.errors import CapaxError, LawError, shown
-from capax.planning.bits import Fill, drivers, frontier, is_efficient, measured_near
+from capax.planning.bits import drivers, frontier, is_efficient, measured_near
+from capax.planning.fill import Fill
 from capax.planning.question import Question
 from capax.planning.results import BitsFrontier, Network
 from capax.planning.written import Written, ways
@@ -70,7 +71,7 @@ def by_bytes(question: Question, target: int | None, *, fill: Fill | None = None
 
 def _filled(fill: Fill | None, way: Written) -> Fill:
     """How full a network may be whose weights are written in some way."""
-    before = fill or Fill(1.0, 0.0)
+    before = fill or Fill()
     return before._replace(share=before.share * way.left, spread=(before.spread**2 + way.spread**2) ** 0.5)
 
 

@@ -12,7 +12,7 @@ import polars
 
 from capax.errors import LawError
 from capax.laws.files import load_law
-from capax.planning.bits import Fill
+from capax.planning.fill import FEWEST, Fill, geometric
 from capax.planning.question import predicted
 from capax.results import Measurement
 from capax.specs import Facts, Training
@@ -152,15 +152,14 @@ def fill(recall: float, data: Sequence[Path | str] = ()) -> Fill:
     """
     own, short = _of_ones_own(data)
     (ships, bounds), (given, _) = shares(study(), recall), shares(own, recall)
-    if (known := len(ships) + len(given)) < 3:
+    if (known := len(ships) + len(given)) < FEWEST:
         raise LawError(f"recall: the study of facts reaches it on {known} files, got {recall:g}")
     return pooled(ships, bounds, given)._replace(short=short)
 
 
 def pooled(ships: Sequence[float], bounds: Sequence[float], given: Sequence[float] = ()) -> Fill:
     """The fill of a new file: of files of the study, their upper bounds, and files of one's own."""
-    logs = np.log([*ships, *given, *bounds])
-    return Fill(float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(ships), len(given))
+    return Fill(*geometric([*ships, *given, *bounds]), len(ships), len(given))
 
 
 def of_bounds(recall: float) -> str:

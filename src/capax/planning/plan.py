@@ -16,6 +16,8 @@ from capax.laws.law import Law
 from capax.planning import bits, proxies
 from capax.planning.by_bytes import by_bytes
 from capax.planning.cost import Accelerator
+from capax.planning.fill import Fill
+from capax.planning.known import Seen
 from capax.planning.question import SUREST, Columns, Question, of_kinds, of_new_measurement, predicted
 from capax.planning.results import (
     BYTES,
@@ -80,7 +82,7 @@ def predict(
     table = question.table([model])
     row = {name: values[0].item() for name, values in table.items() if name not in law.found}
     outside = question.outside([row], extrapolate)
-    seen = bits.Seen.of(table, early)
+    seen = Seen.of(table, early)
     if (beyond := tuple(seen.why(0, outside))) and extrapolate is False:
         raise OutsideDomain(f"outside the domain: {'; '.join(beyond)}; extrapolate all the same")
     items = float(seen.share[0]) / question.per_item
@@ -89,7 +91,7 @@ def predict(
         raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
     most = question.most if law.needed_for is None else np.inf
     levels = (1 - level) / 2, (1 + level) / 2
-    every = bits.Fill(1.0, 0.0)
+    every = Fill()
     ends = law.predict_interval(table, level) if early is None else every.widened(law, table, levels, seen.spread)
     low, high = (min(float(end[0]) * items, most) for end in ends)
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes, *question.along)}

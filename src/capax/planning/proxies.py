@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capax.errors import LawError
-from capax.planning.bits import EXPOSURES
 from capax.planning.cost import hours, operations
 from capax.planning.families import families, usual_widths
+from capax.planning.known import EXPOSURES
 from capax.planning.question import Question, of_new_measurement
 from capax.planning.results import BitsFrontier, Network, Verification
 from capax.results import LEVEL

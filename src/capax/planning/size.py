@@ -16,12 +16,13 @@ from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.models.hf_config import Described, causal_model, read_config
 from capax.overview import Displayed, Overview
-from capax.planning.bits import CURVE, HELD, Fill, known_share
 from capax.planning.cost import PEAKS, hours_on, there
 from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
 from capax.planning.facts import ANY, UNPACKED, FactsInFile, checked_recall, given_facts, in_file
+from capax.planning.fill import Fill
 from capax.planning.fills import fill, of_bounds
+from capax.planning.known import CURVE, HELD, known_share
 from capax.planning.question import SUREST, Columns, predicted
 from capax.results import Result
 from capax.specs import Facts
@@ -188,7 +189,7 @@ def model_size(
     law, curve = load_law("reference"), load_law(CURVE)
     assert isinstance(curve, ExposureLaw)
     table, outside = _row(law, counts, sizes)
-    held = Fill(1.0, 0.0) if task is None else fill(recall)
+    held = Fill() if task is None else fill(recall)
     densities = [density(law, table, counts), *published_densities(counts.total)]
     asked, known = None, nearest(curve, counts, sizes)
     if task is not None or bits is not None:

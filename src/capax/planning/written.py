@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
+from capax.planning.fill import geometric
 from capax.probes.written import Rounding
 from capax.specs import Model
 from capax.store import tables
@@ -71,11 +70,10 @@ def ways() -> tuple[Written, ...]:
     for (name, group), some in tables.shipped(STUDY).group_by("precision", "group"):
         left = some["left"].to_numpy()
         if left.min() >= LEAST_LEFT:
-            logs = np.log(left)
             name = str(name)
             how = Rounding.integers(int(name[3:]), group) if name.startswith("int") else Rounding.floats(name)
             size = float(some["file_bits_per_parameter"].mean())  # type: ignore[arg-type]
-            found.append((size, Written(how, float(np.exp(logs.mean())), float(logs.std(ddof=1)), len(left))))
+            found.append((size, Written(how, *geometric(left), len(left))))
     kept: list[Written] = []
     for _, one in sorted(found, key=lambda each: each[0]):
         if not kept or one.left > kept[-1].left:

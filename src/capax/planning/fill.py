@@ -1,0 +1,64 @@
+"""How full a network may be, as a few files tell: a geometric mean, its spread, and what a new file may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+from capax.laws.law import Law
+from capax.planning.question import Columns
+
+FEWEST = 3
+"""Files by which a mean and a spread are known well enough to speak of a new one."""
+
+
+def geometric(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """The geometric mean of some values, and the standard deviation of their logarithms."""
+    logs = np.log(values)
+    return float(np.exp(logs.mean())), float(logs.std(ddof=1))
+
+
+def of_new(count: int, level: float) -> float:
+    """A quantile of a new value by some, in standard deviations from their mean, whose error counts (Student's t)."""
+    return float(np.sqrt(1 + 1 / count) * scipy.stats.t.ppf(level, count - 1))
+
+
+class Fill(NamedTuple):
+    """How full a network may be for what it learns to be recalled.
+
+    Attributes:
+        share: bits of the items by bits of its capacity.
+        spread: standard deviation of that share's logarithm.
+        files: of the study that ships, by which it is known.
+        more: of data of one's own, by which it is known, too.
+        short: runs of these that ended before their usual budget, and are left out.
+    """
+
+    share: float = 1.0
+    spread: float = 0.0
+    files: int = 0
+    more: int = 0
+    short: int = 0
+
+    def widened(self, law: Law, table: Columns, levels: Sequence[float], early: Any = 0.0) -> list[np.ndarray]:
+        """Quantiles of what a law says, with the spread: distances from the median add up as independent ones.
+
+        Args:
+            early: a further spread, of what is known early, a number or `(rows,)`.
+        """
+        *found, median = law.quantiles(table, (*levels, 0.5))
+        steps = [np.hypot(self.spread * self._wider(level), early) * scipy.stats.norm.ppf(level) for level in levels]
+        return [
+            np.where(step == 0, bits, median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step)))
+            for bits, step in zip(found, steps, strict=True)
+        ]
+
+    def _wider(self, level: float) -> float:
+        """How much further off the quantile of a new file's share is than if mean and spread were known."""
+        known = self.files + self.more
+        if known < 2 or level == 0.5:
+            return 1.0
+        return of_new(known, level) / float(scipy.stats.norm.ppf(level))

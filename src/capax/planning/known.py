@@ -1,0 +1,98 @@
+"""What networks know after so many exposures of what they hold, by the curve of the recipe of protocol capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from capax.laws.exposure import ExposureLaw
+from capax.laws.files import load_law
+from capax.planning.question import Columns
+from capax.planning.results import Network
+from capax.specs.protocols import CYCLES
+from capax.specs.training import USUAL_CYCLES
+from capax.text import counted
+
+CURVE = "reference:exposure"
+EXPOSURES = CYCLES["cycle_steps"] * (2**USUAL_CYCLES - 1)
+"""Times that an item is seen in five cycles of protocol capacity, by when most trainings have converged."""
+HELD = 8 * EXPOSURES
+"""The same, by when a network holds what the law of capacity says: in eight times as many."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What each network knows after so many exposures of what it holds.
+
+    Attributes:
+        share: of what it holds, `(models,)`, and `spread`, the standard deviation of its logarithm.
+        inside: whether the curve's domain has it.
+        rows: what the curve was asked; None where all is known.
+        exposures: how many; None where all is known.
+        domain: that of the curve.
+    """
+
+    share: np.ndarray
+    spread: np.ndarray
+    inside: np.ndarray
+    rows: Columns | None = None
+    exposures: int | None = None
+    domain: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, table: Columns, exposures: int | None) -> Self:
+        """What networks know, by the curve of the recipe of protocol capacity; all where exposures are not given."""
+        count = len(next(iter(table.values())))
+        if exposures is None:
+            return cls(np.ones(count), np.zeros(count), np.full(count, True))
+        curve = load_law(CURVE)
+        assert isinstance(curve, ExposureLaw)
+        rows = table | {"exposures": np.full(count, exposures)}
+        share, spread = known_share(curve, rows), curve.share_spread(rows)
+        domain = f"of {CURVE} {curve.domain_.in_words()}"
+        return cls(share, spread, curve.inside_domain(rows), rows, exposures, (domain,))
+
+    def remarks(self, at: int) -> tuple[str, ...]:
+        """What to say of a network."""
+        if self.exposures is None:
+            return ()
+        which = "of what a network holds" if len(self.share) == 1 else "of what the first holds"
+        return (
+            f"after {counted(self.exposures, 'exposure')} {self.share[at]:.0%} {which} is known: by {CURVE}, of the "
+            f"recipe of protocol capacity; the standard deviation of its logarithm, {self.spread[at]:.2g}, is in the "
+            "intervals",
+        )
+
+    def why(self, at: int, known: Sequence[str] = ()) -> list[str]:
+        """Why a network lies outside the curve's domain.
+
+        Args:
+            known: reasons that were told already; of a column they tell enough.
+        """
+        if self.rows is None:
+            return []
+        domain, told = load_law(CURVE).domain_, {reason.split()[0] for reason in known}
+        found = domain.outside_in_words({name: values[at].item() for name, values in self.rows.items()})
+        return [f"{reason} (of {CURVE})" for reason in found if reason.split()[0] not in told]
+
+
+def known_share(curve: ExposureLaw, rows: Mapping[str, Any]) -> np.ndarray:
+    """`(rows,)` what is known after so many exposures, of what the law of capacity says is held."""
+    held = dict(rows) | {"exposures": np.full(len(rows["exposures"]), HELD)}
+    return np.minimum(curve.known_share(rows) / curve.known_share(held), 1.0)
+
+
+def known_by(network: Network, exposures: int) -> tuple[str, ...]:
+    """That the bits of a plan are those of a longer training than the one whose cost is told."""
+    curve = load_law(CURVE)
+    assert isinstance(curve, ExposureLaw)
+    sizes = {name: [getattr(network, name)] for name in ("effective_parameters", "n_layers")}
+    rows = sizes | {"exposures": [exposures]}
+    return (
+        f"items and bits are what networks hold in the end; after {counted(exposures, 'exposure')} the first knows "
+        f"some {known_share(curve, rows)[0]:.0%} of that (by {CURVE}): --exposures {exposures} plans for what is "
+        "known then",
+    )
