@@ -123,10 +123,11 @@ def section() -> str:
     begun = [run for run in found.values() if any(GPU in note for note in run.notes)]
     hours = sum(run.seconds for run in found.values() if run.processor != GPU) / 3600
     told = [
-        f"{len(found)} of {len(runs)} networks, two restarts each, {hours:.0f} hours of a processor and nine minutes "
-        f"of an H200, which trained {len(on_gpu)} of them and began {len(begun)} more, beside two rungs of the ladder; "
-        f"{len(whole)} converged, {sum(inside)} of {len(inside)} lie where they were predicted, and "
-        f"{sum(again_inside)} of {len(again_inside)} where the laws did that knew some of the others.",
+        f"{len(found)} of {len(runs)} networks have been run, with two restarts each. This took {hours:.0f} hours of a "
+        f"processor and nine minutes of an H200, which trained {len(on_gpu)} of them and began {len(begun)} more, "
+        f"along with two rungs of the ladder. {len(whole)} converged. {sum(inside)} of {len(inside)} lie in their "
+        f"predicted intervals. Of those that were predicted again, by laws that knew some of the others, "
+        f"{sum(again_inside)} of {len(again_inside)} do.",
     ]
     if len(whole) >= ENOUGH:
         told += [

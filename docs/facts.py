@@ -100,10 +100,11 @@ def shown() -> str:
     lines += [
         "",
         "`mondo` and `wordnet` are 2500 facts drawn of the files above, with one answer each "
-        "(examples/facts/real.toml); the others are made (examples/facts/facts.toml). One training each, one layer "
-        "with one head, codes of two tokens. Where facts are drawn, their bits are so many times the mean of the whole "
-        "file, since which of its answers occur has to be learned, too. By the entropy of the 2500 answers themselves "
-        "they have 24,052 and 23,095 bits, and by such bits fills differ more from file to file.",
+        "(examples/facts/real.toml); the others are synthetic (examples/facts/facts.toml). One training each, one "
+        "layer with one head, codes of two tokens. For the two that are drawn, the bits are 2500 times the mean per "
+        "fact of the whole file, because the network also has to learn which of the file's answers occur. By the "
+        "entropy of the 2500 answers alone they have 24,052 and 23,095 bits; counted that way, fills differ more from "
+        "file to file.",
         "",
         "*Fill*: the bits of a file divided by the capacity (by the law) of the network that just recalls that share "
         "of it.",

@@ -303,16 +303,17 @@ def deeper() -> str:
         value, low, high = said(law, some)
         bits = some["capacity_bits"].to_numpy()
         ratio = np.exp(np.log(bits / value).mean())
-        parts.append(f"{((low <= bits) & (bits <= high)).sum()} of {len(some)} with {layers} ({ratio:.2f})")
+        held = f"{((low <= bits) & (bits <= high)).sum()} of {len(some)}"
+        parts.append(f"{held} networks with {layers} layers ({ratio:.2f})")
     like = deep.filter(pl.col("n_layers") == 8).tail(1).select(load_law("reference").columns)
     low, high = load_law("reference").predict_interval(
         pl.concat([like, like.with_columns(n_layers=pl.lit(32))], how="vertical_relaxed")
     )
     wide = np.log(high / low)
     return (
-        f"Fitted to the networks of up to {SHALLOW} layers, its 95 % intervals hold {', '.join(parts[:-1])} and "
-        f"{parts[-1]} layers (in brackets measured by predicted). Of the law that ships, on a logarithmic scale, the "
-        f"interval of a network of 32 layers is {wide[1] / wide[0]:.1f} times as wide as that of 8.\n"
+        f"Does the law predict deeper networks? Fitted to those of up to {SHALLOW} layers, its 95 % intervals contain "
+        f"{', '.join(parts[:-1])} and {parts[-1]}; in brackets measured by predicted. With the law that ships, the "
+        f"interval for 32 layers is {wide[1] / wide[0]:.1f} times as wide as that for 8, on a logarithmic scale.\n"
     )
 
 
