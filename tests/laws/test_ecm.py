@@ -9,7 +9,8 @@ from studies import REAL, TABLE_1, WITH_PLATEAU, capacity, grid, study
 
 import capax
 from capax.errors import LawError
-from capax.laws.published import data, spread_of
+from capax.laws.printed import spread_of
+from capax.literature import stated_by
 
 
 def row(seq_len: float, n_heads: float, d_model: float) -> dict[str, list[float]]:
@@ -168,7 +169,7 @@ def test_two_layers_as_printed_are_flagged() -> None:
 
 def test_the_published_interval_has_the_published_error() -> None:
     """The spread is derived from the paper's MAPE: a lognormal error of that spread has that mean."""
-    sigma = spread_of(data("harma2024")["mape"]["ecm"])
+    sigma = spread_of(stated_by("harma2024")["mape"]["ecm"])
     drawn = np.exp(sigma * np.random.default_rng(0).standard_normal(1_000_000))
     assert np.mean(np.abs(drawn - 1)) == pytest.approx(0.497, abs=0.002)
     law = capax.ECM.published()
@@ -178,7 +179,7 @@ def test_the_published_interval_has_the_published_error() -> None:
 
 def test_figure_11_does_not_follow_from_table_1() -> None:
     """The paper: 1600 sequences with 2 heads and 3300 with 4, at 2 million coefficients and 64 tokens."""
-    stated = data("harma2024")["figure_11"]
+    stated = stated_by("harma2024")["figure_11"]
     found = {}
     for heads in (2, 4):
 

@@ -13,6 +13,7 @@ import pytest
 import capax
 from capax.cli import main
 from capax.errors import LawError, TableError
+from capax.literature import stated_by
 from capax.results import Standing
 from capax.store import published, tables
 
@@ -112,7 +113,7 @@ def test_an_unknown_name_is_answered_by_those_there_are(
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_number_has_a_standing(name: str) -> None:
-    found = published.data(name)
+    found = stated_by(name.removeprefix(published.PREFIX))
     standings = {*found["columns"].values(), *(one["standing"] for one in found["same"].values())}
     assert standings <= set(found["standing"]) <= set(get_args(Standing))
     assert set(found["rows"]) == set(found["columns"])

@@ -13,6 +13,7 @@ import pytest
 import capax
 from capax import devices
 from capax.errors import SpecError
+from capax.literature import stated_by
 from capax.probes import choices as module
 from capax.probes.choices import allowed, published, value_of, variations_of, varied
 from capax.probes.sensitivity import beyond_noise, compare
@@ -257,7 +258,7 @@ def test_a_key_dimension_is_compared() -> None:
 
 
 def test_papers_alternatives_have_known_sources() -> None:
-    table = module._table()
+    table = stated_by("protocols")
     assert set(table["alternatives"]) == set(module.CHOICES)
     for rows in table["alternatives"].values():
         for row in rows:

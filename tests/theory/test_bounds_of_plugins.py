@@ -53,7 +53,7 @@ def test_bounds_do_not_assume_that_another_attention_is_ours(plugins: tuple[type
         assert found[name].value is None
         assert "does not apply" in str(found[name].reason)
         assert "architecture" in str(found[name].reason)
-    for name in ("stored_bits", "allen_zhu2025", "perceptron", "madden2025_upper"):
+    for name in ("stored_bits", "allenzhu2024", "perceptron", "madden2025_upper"):
         assert found[name].value == ours[name].value
     assert type(found).model_validate_json(found.model_dump_json()) == found
 

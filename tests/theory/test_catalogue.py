@@ -22,7 +22,7 @@ MODEL = [
     "kajitsuka_sato2024", "kajitsuka_sato2025", "kajitsuka_sato2025_all", "nichani2025_attention", "nichani2025_mlp",
 ]  # fmt: skip
 CHANNEL = ["adler2025", "quantised", "margin", "real", "sign_patterns", "one_head", "one_edge_a_head"]
-RATES = ["allen_zhu2025", "morris2025_bf16", "morris2025_bf16_gpt2", "morris2025_fp32", "morris2025_fp32_gpt2"]
+RATES = ["allenzhu2024", "morris2025_bf16", "morris2025_bf16_gpt2", "morris2025_fp32", "morris2025_fp32_gpt2"]
 MEMORIES = [
     "linear_associative_memory", "hopfield", "hopfield_all", "hopfield_retrieval", "dense_associative_memory",
     "ramsauer2020", "vardi2022", "baum1988", "perceptron", "binary_perceptron",
@@ -270,7 +270,7 @@ def test_more_parameters_and_rarer_tokens(heads: int, d: int, layers: int, n: in
     assert stored.value * log2(v) <= stored.bits == 32 * found.parameters.trainable
     assert (stored.value + 1) * log2(v) > stored.bits * (1 - 1e-12)
     deeper = bounds(spec.replace(n_layers=layers + 1), seq_len=n, vocab_size=v)
-    for name in ("stored_bits", "madden2025_upper", "allen_zhu2025", "morris2025_fp32", "perceptron"):
+    for name in ("stored_bits", "madden2025_upper", "allenzhu2024", "morris2025_fp32", "perceptron"):
         assert deeper[name].value >= found[name].value
     for name in (*LAYER, "dana2025", "hopfield", "linear_associative_memory"):
         assert deeper[name].value == found[name].value

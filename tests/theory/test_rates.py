@@ -31,7 +31,7 @@ def test_rates_by_hand() -> None:
     spec = Transformer(n_layers=2, embeddings="trained", readout="trained")
     rows = rates(spec, 1000, "float32", seq_len=64, vocab_size=2048)
     found = {one.name: one for one in rows}
-    assert found["allen_zhu2025"].value == 2000
+    assert found["allenzhu2024"].value == 2000
     assert found["morris2025_bf16"].value == pytest.approx(3510)
     assert found["morris2025_fp32"].value == pytest.approx(3830)
     assert found["morris2025_fp32_gpt2"].value == pytest.approx(3.83 * gpt2_parameters(2, 32, 2048, 64))
@@ -56,7 +56,7 @@ def test_rates_by_hand() -> None:
 def test_whether_all_parameters_are_trained_is_counted(options: dict[str, str], met: bool) -> None:
     spec = Transformer(n_layers=2, embeddings="trained", **options)
     found = {one.name: one for one in bounds(spec, seq_len=64, vocab_size=2048).bounds}
-    for name in ("allen_zhu2025", "morris2025_fp32"):
+    for name in ("allenzhu2024", "morris2025_fp32"):
         (every,) = (one for one in found[name].assumptions if one.text == "all parameters are trained")
         assert every.met is met
 

@@ -12,15 +12,22 @@ from capax.figures.columns import SEQ_LEN, decades, in_words, sizes
 from capax.figures.groups import Group, alike
 from capax.figures.lines import GREY, titled
 from capax.laws.law import Law
+from capax.literature import stated_by
 from capax.results import CapacityEstimate, Measurement
 
-PUBLISHED = (
-    ("published, other networks: 2 bits per parameter (Allen-Zhu and Li 2024)", 2.0),
-    ("published, other networks: 3.6 bits per parameter (Morris et al. 2025)", 3.6),
+ALLEN_ZHU = stated_by("allenzhu2024")["stated"]
+MORRIS = stated_by("morris2025")["stated"]["bits_per_parameter"]
+PUBLISHED = tuple(
+    (f"published, other networks: {rate:g} bits per parameter ({source})", rate)
+    for source, rate in (
+        ("Allen-Zhu and Li 2024", ALLEN_ZHU["bits_per_parameter"]),
+        ("Morris et al. 2025", MORRIS["about"]),
+    )
 )
 PUBLISHED_IN_WORDS = (
-    "Published, other networks: about 2 bits per parameter for language models after 1000 exposures of each fact "
-    "(Allen-Zhu and Li 2024), 3.5 to 3.6 in bfloat16 (3.83 in float32) for random strings after a million steps "
+    f"Published, other networks: about {ALLEN_ZHU['bits_per_parameter']:g} bits per parameter for language models "
+    f"after {ALLEN_ZHU['exposures']} exposures of each fact (Allen-Zhu and Li 2024), {MORRIS['bfloat16']:.1f} to "
+    f"{MORRIS['about']:g} in bfloat16 ({MORRIS['float32']:g} in float32) for random strings after a million steps "
     "(Morris et al. 2025), both of all trained parameters (the former without the rows of tokens that never occur)."
 )
 MOST_RUNS = 8

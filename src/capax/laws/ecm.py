@@ -11,7 +11,7 @@ import numpy as np
 from capax.errors import LawError
 from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector, solve
 from capax.laws.law import Structure
-from capax.laws.published import adopt
+from capax.laws.printed import adopt
 from capax.laws.rows import Rows
 from capax.laws.slopes import Series, SlopeLaw, best_starts, slopes_from_origin
 from capax.results import LEVEL

@@ -21,7 +21,7 @@ from capax.laws.exposure import ExposureLaw
 from capax.laws.law import FEWEST_DRAWS, Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, LinearRelationLaw, PowerLaw, Product, RelationLaw
-from capax.laws.published import SOURCES
+from capax.laws.printed import SOURCES
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import checked_rows
 from capax.specs import Model, Task

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from capax.laws.law import Law
+from capax.literature import stated_by
 from capax.planning.counting import Counts
 from capax.planning.question import Columns, predicted
 from capax.results import LEVEL, Result
@@ -75,7 +76,7 @@ def published_densities(total: int) -> list[Density]:
 
 def _allen_zhu(total: int) -> list[Density]:
     """Bounds that the paper states, of the peaks of networks."""
-    found, source = [], published.data("published:allenzhu2024")["source"]
+    found, source = [], stated_by("allenzhu2024")["source"]
     for row in published.table("published:allenzhu2024").iter_rows(named=True):
         if row["network"] not in ALLEN_ZHU:
             continue
@@ -102,7 +103,7 @@ def _allen_zhu(total: int) -> list[Density]:
 def _morris(total: int) -> list[Density]:
     """Means over the networks of each precision."""
     table = published.table("published:morris2025")
-    found, source = [], published.data("published:morris2025")["source"]
+    found, source = [], stated_by("morris2025")["source"]
     for (precision,), rows in table.group_by("precision", maintain_order=True):
         each = rows["bits_per_parameter"].to_numpy()
         found.append(

@@ -5,14 +5,12 @@ The papers' alternatives are read from `data/published/protocols.json`, with the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from capax.errors import SpecError
+from capax.literature import stated_by
 from capax.results import Result, Standing
 from capax.specs import PROTOCOLS, Run, Training
 from capax.specs.run import BUDGET
@@ -135,17 +133,12 @@ def _variations(run: Run, choice: str, values: Sequence[Value] | None) -> Variat
 
 def published(choice: str, task: str) -> list[tuple[Value, Source]]:
     """The published values of a choice for a task, each with who uses it, in the table's order."""
-    table = _table()
+    table = stated_by("protocols")
     return [
         (row["value"], Source(paper=row.get("paper"), standing=row["standing"]))
         for row in table["alternatives"][choice]
         if task in row.get("tasks", table["tasks"])
     ]
-
-
-@cache
-def _table() -> Any:
-    return json.loads((files("capax") / "data" / "published" / "protocols.json").read_text(encoding="utf-8"))
 
 
 def varied(run: Run, choice: str, value: Value) -> Run:

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from capax.errors import CapaxError
-from capax.laws import published
 from capax.laws.files import load_law, reference_of
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.report import FittedParameter, report
+from capax.literature import stated_by
 from capax.reports.carried import carried, started
 from capax.results import LEVEL, Measurement, Result
 from capax.specs import Task
@@ -113,4 +113,4 @@ def _parameters(law: Law) -> tuple[FittedParameter, ...]:
 def _errata(law: Law) -> tuple[str, ...]:
     """What is wrong in the paper whose parameters a law has."""
     kind, _, source = law.source_.partition(":")
-    return tuple(published.data(source.partition(":")[0])["errata"]) if kind == "published" else ()
+    return tuple(stated_by(source.partition(":")[0])["errata"]) if kind == "published" else ()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import polars as pl
 
 from capax.errors import LawError, TableError
+from capax.literature import stated_by
 
 TABLES = ("allenzhu2024", "morris2025", "nguyen2026")
 PREFIX = "published:"
@@ -17,8 +15,7 @@ LOW, HIGH = "bits_per_parameter_low", "bits_per_parameter_high"
 """Columns of rows that are bounds, not measurements: no law is fitted to them."""
 
 
-@cache
-def data(name: str) -> Any:
+def _numbers(name: str) -> Any:
     """A source's numbers with their standing, by `published:SOURCE`.
 
     Raises:
@@ -27,7 +24,7 @@ def data(name: str) -> Any:
     source = name.removeprefix(PREFIX)
     if source not in TABLES:
         raise TableError(f"data: {', '.join(PREFIX + known for known in TABLES)}, got {name!r:.80}")
-    return json.loads((files("capax") / "data" / "published" / f"{source}.json").read_text(encoding="utf-8"))
+    return stated_by(source)
 
 
 def table(name: str) -> pl.DataFrame:
@@ -36,7 +33,7 @@ def table(name: str) -> pl.DataFrame:
     Raises:
         TableError: when there is no such table.
     """
-    found = data(name)
+    found = _numbers(name)
     same = {column: told["value"] for column, told in found["same"].items()}
     return pl.DataFrame(found["rows"]).with_columns(
         **{name: pl.lit(one) for name, one in same.items()}, source=pl.lit(found["source"])
@@ -50,7 +47,7 @@ def usual_fit(name: str) -> dict[str, Any]:
         TableError: when there is no such table.
         LawError: when its rows are bounds.
     """
-    found: dict[str, Any] = data(name)["fit"]
+    found: dict[str, Any] = _numbers(name)["fit"]
     if "refused" in found:
         raise LawError(f"{name}: {found['refused']}")
     return found
@@ -62,5 +59,5 @@ def notes(name: str) -> tuple[str, ...]:
     Raises:
         TableError: when there is no such table.
     """
-    found = data(name)
+    found = _numbers(name)
     return (f"the rows are those of {found['source']}; the fit to them is ours", *found["notes"])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from capax.laws.ecm import ECM
-from capax.laws.published import data
+from capax.literature import stated_by
 from capax.papers.evidence import exactly, field, whatever
 from capax.papers.recipe import Evidence, Verdict
 from capax.specs import Transformer
@@ -76,7 +76,7 @@ COEFFICIENTS: Mapping[str, Callable[[int, int], float]] = {
 
 def figure_11(of: Evidence) -> Verdict:
     """Table 1 at two million coefficients and 64 tokens, against the numbers of Fig. 11."""
-    law, printed = ECM.published(), data("harma2024")["figure_11"]
+    law, printed = ECM.published(), stated_by("harma2024")["figure_11"]
     verdicts = {}
     for count, width in COEFFICIENTS.items():
         found = {

@@ -17,9 +17,9 @@ from capax.laws.ecm import ECM
 from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import PowerLaw
-from capax.laws.published import data
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import left_out
+from capax.literature import stated_by
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.harma2024.runs import SATURATED, full, grouped, on_plateaus
@@ -73,7 +73,7 @@ def _power(runs: Sequence[Measurement], of: Sequence[float], *series: str) -> ev
 
 def as_printed(of: Evidence) -> Verdict:
     """Whether any network memorized fewer than the printed maximum says is the least."""
-    printed = data("harma2024")["table_1"]["1"]
+    printed = stated_by("harma2024")["table_1"]["1"]
     least = [printed["alpha"] * field(run, "n_heads") + printed["beta"] for run in of.runs]
     below = [
         run
@@ -95,7 +95,7 @@ def table_1(of: Evidence) -> Verdict:
     if of.scale != "paper":
         raise Unjudged(f"the {of.scale} grid is not the paper's: other widths, lengths and library, so another fit")
     fitted = ECM(n_bootstrap=200).fit(tables.table(of.runs))
-    printed = data("harma2024")["table_1"]["1"]
+    printed = stated_by("harma2024")["table_1"]["1"]
     ranges = fitted.parameter_intervals(1 - (1 - LEVEL) / len(printed))
     ends = {name: ranges[name] for name in printed if ranges[name] != (None, None)}
     measured = ", ".join(f"{name} {value:.3g}" for name, value in fitted.parameters_.items() if value is not None)
@@ -329,7 +329,7 @@ def beats_polynomial_held_out(of: Evidence) -> Verdict:
 
 def unseen_inside_range(of: Evidence) -> Verdict:
     """The ECM's error on networks inside the grid that it did not see, a fifth at a time, against that on all."""
-    runs, published = _known(of), data("harma2024")["mape"]["ecm"]
+    runs, published = _known(of), stated_by("harma2024")["mape"]["ecm"]
 
     def judged(ecm: ECM) -> Verdict:
         error = ev.mean(_held_out(ecm, runs))
@@ -381,7 +381,7 @@ def off_at_more_heads(of: Evidence) -> Verdict:
 
 def within_half(of: Evidence) -> Verdict:
     """The ECM's relative error in sample against the published one, read as a fraction, whichever widths are kept."""
-    runs, published = _known(of), data("harma2024")["mape"]["ecm"]
+    runs, published = _known(of), stated_by("harma2024")["mape"]["ecm"]
     return _ecms(lambda ecm: _within(ecm, runs, published))
 
 

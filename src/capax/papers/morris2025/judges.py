@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 
+from capax.literature import stated_by
 from capax.papers import evidence as ev
 from capax.papers.evidence import Density, Estimate, field
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
@@ -21,9 +22,9 @@ SCATTER = 0.067
 """Mean error of one density for all of the paper's rows in float32 (computed from them): how near a row can be met."""
 FEWER = 0.01
 """Share of parameters that ours may lack, as they have fewer biases."""
-MEAN = 3.83
+STATED = stated_by("morris2025")["stated"]
+MEAN, MEAN_ERROR = STATED["bits_per_parameter"]["float32"], STATED["error"]
 """The paper's mean in float32, with the ± 0.1 that it states."""
-MEAN_ERROR = 0.1
 DEPTH_COST = 0.1
 """Of an exponent of depth at equal parameters: the rows' own is −0.01 ± 0.034 in float32 (computed)."""
 PLATEAU = 0.1

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from capax.literature import stated_by
 from capax.theory.bounds.bound import Declarer, bound, differs
 
-ALLEN_ZHU = 2.0
-MORRIS = {"bf16": 3.51, "fp32": 3.83}
-"""Mean over models, ± 0.1."""
-ARITHMETIC = {"bf16": ("bfloat16",), "fp32": ("float32", "float64")}
+ALLEN_ZHU: float = stated_by("allenzhu2024")["stated"]["bits_per_parameter"]
+MORRIS: dict[str, float] = stated_by("morris2025")["stated"]["bits_per_parameter"]
+"""Means over models, ± 0.1."""
+NAMES = {"bf16": "bfloat16", "fp32": "float32"}
+COMPUTED_IN = {"bf16": ("bfloat16",), "fp32": ("float32", "float64")}
 
 EVERY = differs("all parameters are trained", "all_trained")
 TIED = differs("GPT-2 with tied embeddings", lambda: False)
@@ -36,7 +38,7 @@ def gpt2_parameters(n_layers: int, d_model: int, vocab_size: int, length: int) -
     formula=f"{ALLEN_ZHU:g} P, P trainable parameters",
     criterion="facts about names (name, attribute, value), 1000 exposures each; trained weights",
     scope="model",
-    source="Allen-Zhu, Li 2025 (arXiv 2404.05405)",
+    source="Allen-Zhu and Li 2024 (arXiv 2404.05405)",
     assumptions=(
         EVERY,
         differs("at least 2 layers", lambda n_layers: n_layers >= 2),
@@ -45,14 +47,14 @@ def gpt2_parameters(n_layers: int, d_model: int, vocab_size: int, length: int) -
         differs("GPT-2 with rotary positions, heads of 64", lambda: False),
     ),
 )
-def allen_zhu2025(trainable: int) -> float:
+def allenzhu2024(trainable: int) -> float:
     """2 bits a parameter."""
     return ALLEN_ZHU * trainable
 
 
 def _morris(name: str, rate: float) -> None:
     """Declare a rate, of the trainable parameters and of those of a GPT-2."""
-    trained = differs(f"trained in {name}", lambda precision: precision in ARITHMETIC[name])
+    trained = differs(f"trained in {name}", lambda precision: precision in COMPUTED_IN[name])
 
     @rate_of(
         name=f"morris2025_{name}",
@@ -77,5 +79,5 @@ def _morris(name: str, rate: float) -> None:
         return rate * gpt2
 
 
-for _name, _rate in MORRIS.items():
-    _morris(_name, _rate)
+for _name, _precision in NAMES.items():
+    _morris(_name, MORRIS[_precision])

@@ -1,11 +1,8 @@
-"""Laws with the parameters that papers print, read from data files that carry their standing and errata."""
+"""Laws with the parameters that papers print."""
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from importlib.resources import files
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -15,22 +12,11 @@ from capax.errors import LawError
 from capax.laws.censored import Solution
 from capax.laws.domain import Domain
 from capax.laws.law import Law
+from capax.literature import stated_by
 
 Fitted = TypeVar("Fitted", bound=Law)
 
 SOURCES = ("harma2024",)
-
-
-@cache
-def data(source: str) -> Any:
-    """A paper's numbers, with their standing.
-
-    Raises:
-        LawError: when there is no such source.
-    """
-    if source not in SOURCES:
-        raise LawError(f"source: one of {', '.join(SOURCES)}, got {source!r}")
-    return json.loads((files("capax") / "data" / "published" / f"{source}.json").read_text(encoding="utf-8"))
 
 
 def spread_of(mape: float) -> float:
@@ -44,7 +30,9 @@ def adopt(law: Fitted, source: str, n_layers: int) -> Fitted:
     Raises:
         LawError: for an unknown source or a depth that the paper does not print.
     """
-    found = data(source)
+    if source not in SOURCES:
+        raise LawError(f"source: one of {', '.join(SOURCES)}, got {source!r}")
+    found = stated_by(source)
     rows = found["table_1"]
     if str(n_layers) not in found["usable"]:
         raise LawError(f"n_layers: {source} prints {', '.join(found['usable'])}, got {n_layers}")
