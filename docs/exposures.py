@@ -21,7 +21,7 @@ import capax
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.planning.fill import Fill
-from capax.planning.known import known_share
+from capax.planning.known import HELD
 from capax.store import tables
 from capax.store.curves import KNOWN, begun, below_their_library
 
@@ -194,7 +194,7 @@ def held_out() -> list[str]:
     for store in HELD_OUT:
         rows = capax.curves(HERE / store)
         asked = rows.select(capacity.columns)
-        share, spread = known_share(curve, rows.to_dict(as_series=False)), curve.share_spread(rows)
+        share, spread = curve.known_share(rows, HELD), curve.share_spread(rows, HELD)
         low, middle, high = (share * bits for bits in Fill().widened(capacity, asked, (0.025, 0.5, 0.975), spread))
         known = rows[KNOWN].to_numpy()
         found.append(

@@ -35,6 +35,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.6g}%"
 
 
+def whole_percent(share: float) -> str:
+    """A share in whole percent; a smaller one is not nothing."""
+    return f"{share:.0%}" if share >= 0.005 or share == 0 else "less than 0.5%"
+
+
 def together(words: Sequence[str]) -> str:
     """Words as a list: a, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -215,7 +215,7 @@ def test_rows_that_do_not_suffice_are_refused(rows: pl.DataFrame, message: str) 
 
 @pytest.mark.slow
 def test_a_law_comes_back_from_its_file_bit_for_bit() -> None:
-    law = capax.ExposureLaw(n_bootstrap=20).fit(
+    law = capax.ExposureLaw(n_bootstrap=40).fit(
         tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
     )
     again = from_json(to_json(law))

@@ -35,7 +35,7 @@ class TestRelation(LawSuite):
 
 @pytest.mark.slow
 class TestECM(LawSuite):
-    law, table = LAWS["ecm"](n_bootstrap=10), REFERENCE.gather_every(2)
+    law, table = LAWS["ecm"](n_bootstrap=20), REFERENCE.gather_every(2)
 
 
 class TestExposure(LawSuite):

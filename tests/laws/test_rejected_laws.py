@@ -80,7 +80,7 @@ def test_it_comes_back_from_its_file_bit_for_bit(name: str) -> None:
     law = FORMS[name][0](n_bootstrap=15).fit(drawn(name, 0.03))
     again, rows = from_json(to_json(law)), drawn(name, 0.03)[:20]
     assert (again.predict(rows) == law.predict(rows)).all()
-    assert (np.array(again.predict_interval(rows)) == np.array(law.predict_interval(rows))).all()
+    assert (np.array(again.predict_interval(rows, 0.5)) == np.array(law.predict_interval(rows, 0.5))).all()
     assert again.notes_ == law.notes_
     assert "the reading is ours" in again.notes_[0]
 

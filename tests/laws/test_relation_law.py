@@ -189,7 +189,7 @@ def test_one_channel_is_never_enough_for_three_edges() -> None:
 
 def test_nothing_is_said_below_what_any_graph_needs() -> None:
     """One head of one channel recognizes no three edges apart, whatever a law says of so small a load."""
-    law, small = capax.RelationLaw(n_bootstrap=20).fit(study(0.1)), {"n_items": [4], "n_edges": [4], "d_model": [64]}
+    law, small = capax.RelationLaw(n_bootstrap=40).fit(study(0.1)), {"n_items": [4], "n_edges": [4], "d_model": [64]}
     assert law.load({name: np.array(value) for name, value in small.items()}) < 1
     said = [*law.quantiles(small, (0.1, 0.5, 0.9)), *law.predict_interval(small)]
     assert np.min(said) == 2

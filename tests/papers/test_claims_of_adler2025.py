@@ -228,7 +228,7 @@ def by_law(constant: float, width: int | None = None) -> Built:
         (by_law(4.0), "agrees", 0),
         (by_law(7.0), "agrees", 1),  # 64 items in 32 channels
         (by_law(4.0, width=64), "cannot be judged", 0),
-        (by_law(7.5, width=64), "cannot be judged", 3),
+        (by_law(7.0, width=64), "cannot be judged", 1),
     ],
 )
 def test_explicit_weights_by_the_law_and_where_one_edge_a_head_is_best(

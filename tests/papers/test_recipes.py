@@ -107,7 +107,7 @@ def test_names_are_distinct_and_every_claim_has_its_standing() -> None:
         ("mahdavi2024", "saturation", ["cannot be judged"] * 2),
         ("adler2025", "lemma-4.1", ["agrees"]),
         ("adler2025", "theorem-b1", ["agrees"]),
-        ("adler2025", "theorem-4.2", ["agrees"]),
+        ("adler2025", "theorem-4.2", ["cannot be judged"]),
         ("adler2025", "figures-6-to-8", ["cannot be judged"]),
     ],
 )

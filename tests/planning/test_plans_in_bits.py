@@ -128,7 +128,7 @@ def test_how_far_the_share_may_be_wrong_is_in_the_interval() -> None:
     )
     (of_early,), (of_late,) = early.architectures or (early.nearest,), late.architectures or (late.nearest,)
     spread = load_law("reference:exposure").share_spread(
-        {"effective_parameters": [of_early.effective_parameters], "exposures": [30], "n_layers": [1]}
+        {"effective_parameters": [of_early.effective_parameters], "exposures": [30], "n_layers": [1]}, known.HELD
     )[0]
     below = np.log(of_late.interval.low / of_late.memorized)
     expected = -np.hypot(below, 1.96 * spread)

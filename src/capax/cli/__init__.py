@@ -21,7 +21,7 @@ from cyclopts import (
 )
 
 from capax.cli import streams
-from capax.cli.tokens import refuse_empty, refuse_fractions, refuse_huge
+from capax.cli.tokens import refuse_empty, refuse_fractions, refuse_huge, take_none_as_a_word
 from capax.errors import OF_A_PLUGIN, CapaxError, OutputError, OutsideDomain, SpecError, StoreWriteError, one_line
 from capax.interrupts import INTERRUPTED, Ended, ending_as_ctrl_c
 
@@ -83,7 +83,7 @@ def command_line(listed: bool = False) -> App:
         version=lambda: version("capax"),
         help_on_error=False,
         suppress_keyboard_interrupt=False,
-        config=(refuse_empty, refuse_fractions, refuse_huge),
+        config=(refuse_empty, take_none_as_a_word, refuse_fractions, refuse_huge),
     )
     for place, (title, members) in enumerate(COMMANDS.items()):
         group = Group(title, sort_key=place)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, get_args
 
@@ -46,6 +48,17 @@ def refuse_empty(app: Any, commands: tuple[str, ...], arguments: Iterable[Argume
         is_path = Path in (argument.hint, *get_args(argument.hint)) or _name(argument) in NAME_FILES
         if is_path and any(token.value == "" for token in argument.tokens):
             raise SpecError(f"{_name(argument)}: should not be empty")
+
+
+def take_none_as_a_word(app: Any, commands: tuple[str, ...], arguments: Iterable[Argument]) -> None:
+    """A configuration of cyclopts: what is given is never nothing, as cyclopts reads the words none and null.
+
+    A number or a choice that is none is refused, and a name may be that word.
+    """
+    for argument in arguments:
+        kinds = get_args(argument.hint)
+        if argument.tokens and type(None) in kinds:
+            argument.hint = reduce(or_, (kind for kind in kinds if kind is not type(None)))
 
 
 def refuse_huge(app: Any, commands: tuple[str, ...], arguments: Iterable[Argument]) -> None:

@@ -12,6 +12,7 @@ import scipy
 from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
 from capax.laws.domain import Domain, counted
+from capax.laws.law import tails
 from capax.laws.power import Factor, Product, names_in
 from capax.laws.regression import Common, Regression
 from capax.laws.rows import Columns, Rows, left_out
@@ -99,8 +100,8 @@ class CapacityLaw(Product):
     there, and what is open stays in the intervals: which terms there are is not chosen, since a term that is left out
     would be none for sure, and networks that differ in it would lie outside of intervals. Beside the size, a term
     counts as a parameter where with it families that were left out of the fit, a tenth at a time (of fewer than ten
-    families architectures), have a higher log density, by more than two standard errors. Of the others the law gives no
-    number, and says why.
+    families architectures), have a higher log density on average, by more than two standard errors (of families, since
+    networks of one err alike). Of the others the law gives no number, and says why.
 
     Measurements of networks without FFN spread by another number of times sigma (`spreads_`). Networks of a family, of
     one depth, vocabulary, loss and kind of tables, err alike, so that many of a family tell less than as many families
@@ -202,10 +203,10 @@ class CapacityLaw(Product):
                     np.sqrt(np.mean(_each_family(families[of_kind]) * residuals[of_kind] ** 2)) for of_kind in kinds
                 )
                 self.spreads_ = {f"{UNEVEN}={self.coded[UNEVEN][1]}": float(second / first)}
-        self._judge(design, y, rows)
         converged, scale = ~rows.complete, self._unevenness(rows.columns)
         even, own = (design / scale[:, None])[converged], (y / scale)[converged]
         self.common_ = Common(families, Common.of(even, own, self.regression_, families[converged]).share)
+        self._judge(design, y, rows)
         self._describe()
         self._name_sources(told)
         return self
@@ -260,21 +261,23 @@ class CapacityLaw(Product):
             fit = Regression.of(even[~held][:, places], y[~held], self._prior[places], _each_family(families[~held]))
             return fit.log_density(even[held][:, places], y[held])
 
-        apart = families[:, None] if len(np.unique(families)) >= FOLDS else design  # what a family errs, it errs alike
-        every, folds = list(range(len(self.names))), list(left_out(apart, FOLDS))
+        if len(np.unique(families)) < FOLDS:
+            families = np.unique(design, axis=0, return_inverse=True)[1].ravel()  # each architecture is one
+        every, folds = list(range(len(self.names))), list(left_out(families[:, None], FOLDS))
         whole = [density(held, every) for held in folds]
         for term in TERMS.values():
             names = [str(one.exponent) for one in term if one in self.factors and one.exponent not in self._open]
             if not names:
                 continue
             others = [place for place, name in enumerate(self.names) if name not in names]
-            lacking = [density(held, others) for held in folds]
-            gain = np.concatenate([[], *whole]) - np.concatenate([[], *lacking])
-            total, error = float(gain.sum()), float(gain.std(ddof=1) * np.sqrt(len(gain))) if len(gain) > 1 else np.inf
-            if total <= SURE * error:
+            gain = np.zeros(len(y))
+            for held, density_with in zip(folds, whole, strict=True):
+                gain[held] = density_with - density(held, others)
+            mean, error = _mean_of_families(gain, families, self.common_.share) if folds else (0.0, np.inf)
+            if mean <= SURE * error:
                 reason = (
-                    f"drawn towards none: with it the log density of what is left out of fits changes by {total:.2g} ± "
-                    f"{error:.2g}"
+                    f"drawn towards none: with it the log density of a network that is left out of fits changes by "
+                    f"{mean:.2g} ± {error:.2g} on average"
                 )
                 self._open |= dict.fromkeys(names, reason)
         free = tuple(name for name in self.names if name not in self._open)
@@ -320,16 +323,24 @@ class CapacityLaw(Product):
 
     def heads_or_width(self) -> str | None:
         """By the exponent c of the heads' channels, and what Härmä et al. 2024 conclude."""
-        if self.measured is None or self.parameters_.get("c") is None:
+        if self.measured is None or np.ptp(self._heads_channels(self.rows_.columns)) == 0:
             return None
-        ends = [self.parameters_["c"], *self.parameter_intervals()["c"]]
-        more, low, high = (f"{4**end:.2f}" for end in ends if end is not None)
+        place = self.names.index("c")
+        ends = [self.solution_.values["c"], *np.quantile(self.bootstrap()[:, place], tails(LEVEL))]
+        more, low, high = (f"{4**end:.2f}" for end in ends)
+        doubtful = "c" in self.undetermined_
+        doubt = " (families that were left out of fits do not bear it out beyond doubt)" if doubtful else ""
         return (
             f"Of two networks with as many effective parameters, one with four times the heads holds {more} times as "
-            f"many bits ({low} to {high}): most of what heads add is their parameters. Härmä et al. 2024 conclude, of "
-            "counts of sequences, that a head costs less than width (known from summaries); "
+            f"many bits ({low} to {high}){doubt}: most of what heads add is their parameters. Härmä et al. 2024 "
+            "conclude, of counts of sequences, that a head costs less than width (known from summaries); "
             "docs/how-to/choose-heads.md compares."
         )
+
+    def _heads_channels(self, columns: Columns) -> Vector:
+        """The term of c; nothing but zeros in a law that has it not."""
+        (term,) = TERMS["attention"]
+        return term.log(*(columns[name] for name in term.columns)) if term in self.factors else np.zeros(1)
 
     # Intervals
 
@@ -365,7 +376,7 @@ class CapacityLaw(Product):
 
         The share of an exponent is the covariance of its term with all that the law says of the row: below zero, where
         other terms make up for what it leaves open. `size` is of k, a and s together, which do so for one another, and
-        `spread` is that of measurements.
+        `spread` is that of measurements. The others are named as the terms are, such as `n_layers` and `attention`.
         """
         if self.measured is None:  # of a file that leaves them out
             return {}
@@ -378,7 +389,10 @@ class CapacityLaw(Product):
         parts = np.column_stack([level + parts[:, :OF_SIZE].sum(1), parts[:, OF_SIZE:]])
         said = parts.sum(1)
         shares = (parts - parts.mean(0)).T @ (said - said.mean()) / len(said)
-        found = dict(zip(("size", *self.names[1 + OF_SIZE :]), shares.tolist(), strict=True))
+        found = dict.fromkeys(("size", *(name for name, term in TERMS.items() if term[0] in self.factors)), 0.0)
+        owners = {str(one.exponent): name for name, term in TERMS.items() for one in term}
+        for name, share in zip(("size", *(owners[one] for one in self.names[1 + OF_SIZE :])), shares, strict=True):
+            found[name] += float(share)
         found["spread"] = float((draws[:, -1] ** 2).mean() * self._unevenness(columns)[0] ** 2)
         whole = sum(found.values())
         return {name: part / whole for name, part in sorted(found.items(), key=lambda part: -part[1])}
@@ -402,10 +416,20 @@ def _each_family(families: np.ndarray) -> Vector:
     return np.asarray(len(families) / (len(sizes) * sizes[place]))
 
 
+def _mean_of_families(values: Vector, families: np.ndarray, share: float) -> tuple[float, float]:
+    """The mean of values over families, and its standard error: families err independently, rows of one do not.
+
+    A family counts for as many rows as its own tell, where they have a share of their variance in common.
+    """
+    _, place, sizes = np.unique(families, return_inverse=True, return_counts=True)
+    each, told = np.bincount(place, values) / sizes, sizes / (1 + (sizes - 1) * share)
+    weights, count = told / told.sum(), len(sizes)
+    mean = float(weights @ each)
+    return mean, float(np.sqrt(count / (count - 1) * (weights**2 @ (each - mean) ** 2)))
+
+
 def _once_each(rows: Rows, table: Any) -> Rows:
     """The geometric mean of the converged measurements of each architecture, and the highest of its lower bounds.
-
-    Of too few architectures for a regression all measurements.
 
     Args:
         table: what the rows were read from: where it has them, all sizes tell architectures apart, not the law's alone.
@@ -425,7 +449,7 @@ def _once_each(rows: Rows, table: Any) -> Rows:
 
     (first, group), (first_bound, of_bound) = architectures(~rows.complete), architectures(rows.complete)
     repeats = len(rows.counts) - len(first) - len(first_bound)
-    if not repeats or len(first) < FEWEST_ROWS:
+    if not repeats:
         return rows
     means = np.exp(np.bincount(group, np.log(values.counts)) / np.bincount(group))
     highest = np.zeros(len(first_bound))

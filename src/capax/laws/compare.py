@@ -66,7 +66,8 @@ class Comparison(Part):
 
 
 def mape(law: Law, rows: Rows) -> float:
-    """Mean absolute relative error of a fitted law on rows, as a fraction."""
+    """Mean absolute relative error of a fitted law on rows, as a fraction; of laws in bits on those that converged."""
+    rows = rows if law.bound is None else rows.take(~rows.complete)
     return float(np.mean(np.abs(_capped(law, rows) - rows.counts) / rows.counts))
 
 

@@ -194,6 +194,14 @@ class Domain(BaseModel):
                     )
         return reasons
 
+    def largest(self, column: str, kinds: Mapping[str, str]) -> float:
+        """The largest value of a column among rows of some kinds; infinite where nothing is known of it."""
+        ends = [self.ranges.get(column, (-np.inf, np.inf))[1]]
+        ends += [
+            self.within.get(f"{name}={kind}", {}).get(column, (-np.inf, np.inf))[1] for name, kind in kinds.items()
+        ]
+        return float(min(ends))
+
     def in_words(self) -> str:
         """The ranges, and the protocol's most telling fields, on one line."""
         ranges = [f"{name} {_range(low, high)}" for name, (low, high) in self.ranges.items()]

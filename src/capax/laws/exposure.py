@@ -18,6 +18,7 @@ from capax.laws.rows import Columns, Rows, left_out
 from capax.results import LEVEL
 from capax.specs.spec import positive, proper_share
 from capax.store import curves
+from capax.text import whole_percent
 
 SIZE, SEEN, DEPTH = "effective_parameters", "exposures", "n_layers"
 FOLDS = 20
@@ -93,19 +94,23 @@ class ExposureLaw(Law):
         by = [power * share, value * size, by_slow * beta / tau, by_slow * beta * (size - UNIT), by_slow * behind]
         return value, np.column_stack([*by, by_late, by_late * delta * (size - UNIT)])
 
-    def known_share(self, X: Any) -> np.ndarray:
-        """`(rows,)` the share of what a training tends to that is known after so many exposures.
+    def known_share(self, X: Any, held: float | None = None) -> np.ndarray:
+        """`(rows,)` the share that is known after so many exposures.
+
+        Args:
+            held: of what is known after these exposures, and no more than all of it; None: of what a training tends to.
 
         Raises:
             TableError: when a column is missing or a value is not a positive number.
         """
-        return np.asarray(_share(self._theta(), self._columns_of(X)))
+        return np.asarray(_share_of(self._theta(), self._columns_of(X), held))
 
-    def share_spread(self, X: Any) -> np.ndarray:
+    def share_spread(self, X: Any, held: float | None = None) -> np.ndarray:
         """`(rows,)` the standard deviation of the logarithm of `known_share`, of a new training.
 
         It has two parts: that of the law, over the draws of `bootstrap`, and that of points of a training about its own
-        curve. How much is held is another thing: architectures differ in that without differing in the share.
+        curve, whose variance falls as what is still to be learned (for a point that knows all there is none). How much
+        is held is another thing: architectures differ in that without differing in the share.
 
         Raises:
             TableError: when a column is missing or a value is not a positive number.
@@ -113,8 +118,10 @@ class ExposureLaw(Law):
         columns, rows = self._columns_of(X), self.measurements()
         residuals = self._scale(rows.counts) - self._scale(self._predict(rows.columns))
         _, within = _variances(residuals, _architectures(rows))
-        logs = np.log(_share(self.bootstrap()[:, :-1].T[..., None], columns))
-        return np.asarray(np.hypot(logs.std(axis=0, ddof=1), np.sqrt(within)))
+        left = 1 - _share_of(self._theta(), columns, held)
+        of_points = within * left / np.mean(1 - _share(self._theta(), rows.columns))
+        logs = np.log(_share_of(self.bootstrap()[:, :-1].T[..., None], columns, held))
+        return np.asarray(np.sqrt(logs.var(axis=0, ddof=1) + of_points))
 
     def exposures_for(self, share: float, effective_parameters: float, n_layers: float = 1) -> float:
         """After how many exposures a share of what a training tends to is known.
@@ -141,7 +148,7 @@ class ExposureLaw(Law):
     def remarks(self, columns: Columns) -> list[str]:
         """What a training that ends there falls short of."""
         return [
-            f"after {seen:g} exposures {share:.0%} of what the training tends to is known"
+            f"after {seen:g} exposures {whole_percent(share)} of what the training tends to is known"
             for seen, share in zip(columns[SEEN], self.known_share(columns), strict=True)
         ]
 
@@ -250,7 +257,7 @@ class ExposureLaw(Law):
         residuals = observed.values - model(np.array(list(start.values())))[0]
         between, within = _variances(residuals, group)
         members = np.bincount(group)
-        part = 1 - np.sqrt(max(within, CLOSEST * between) / np.maximum(within + members * between, SMALLEST_SPREAD**2))
+        part = 1 - np.sqrt(max(within, CLOSEST * between) / np.maximum(members * between, SMALLEST_SPREAD**2))
         part = np.maximum(part, 0.0)
         mean_of = csr_array((np.ones(len(group)), (group, np.arange(len(group))))) / members[:, None]
 
@@ -295,8 +302,8 @@ class ExposureLaw(Law):
             f"{len(sizes)} sizes of architectures: intervals leave out or resample whole ones"
         )
 
-    def _repeated(self) -> int:
-        return 0  # rows are no measurements of their own, and no interval takes them for such
+    def _note_repeats(self, table: Any) -> None:
+        pass  # rows are no measurements of their own, and no interval takes them for such
 
     # Intervals
 
@@ -361,6 +368,12 @@ def _share(theta: np.ndarray, columns: Columns) -> np.ndarray:
     bigger, seen = np.log(columns[SIZE]) - UNIT, columns[SEEN]
     slow, late = tau * np.exp(s * bigger), delta * columns[DEPTH] * np.exp(p * bigger)
     return np.asarray(1 / (1 + (slow / seen) ** beta + (late / seen) ** 2))
+
+
+def _share_of(theta: np.ndarray, columns: Columns, held: float | None) -> np.ndarray:
+    """The share that is known of what is after other exposures; of what a training tends to where there are none."""
+    share = _share(theta, columns)
+    return share if held is None else np.minimum(share / _share(theta, columns | {SEEN: np.asarray(held, float)}), 1.0)
 
 
 LOGARITHMIC = np.array([True, False, True, False, True, True, False])

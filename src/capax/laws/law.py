@@ -219,6 +219,7 @@ class Law(Reader, ABC):
                 f"got {values} of {len(rows.counts)}"
             )
         self._describe()
+        self._note_repeats(told)
         self._name_sources(told)
         return self
 
@@ -255,9 +256,6 @@ class Law(Reader, ABC):
         }
         self.source_ = f"{len(rows.counts)} measurements"
         self.notes_: list[str] = self.reading_notes()
-        if repeated := self._repeated():
-            which = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
-            self.notes_.append(f"{which} a configuration; each counts as a measurement of its own")
         unknown = int(np.isinf(rows.library).sum()) if self.bound is None and np.isfinite(rows.library).any() else 0
         if unknown:
             which = "measurement does not say its" if unknown == 1 else "measurements do not say their"
@@ -268,10 +266,16 @@ class Law(Reader, ABC):
             which = "libraries were memorized whole" if self.bound is None else "measurements did not converge"
             self.notes_.append(f"{complete} of {len(rows.counts)} {which}: lower bounds")
 
-    def _repeated(self) -> int:
-        """Rows that repeat a configuration and are taken for measurements of their own."""
-        configurations = np.unique(np.stack(list(self.rows_.columns.values())), axis=1)
-        return len(self.rows_.counts) - configurations.shape[1]
+    def _note_repeats(self, table: Any) -> None:
+        """Say how many rows repeat a configuration and are taken for measurements of their own."""
+        kinds = (tables.values(table, name) for name in self.mixed if name in tables.names(table))
+        codes = (np.unique([str(one) for one in values], return_inverse=True)[1].ravel() for values in kinds)
+        configurations = np.unique(np.stack([*self.bounded(self.rows_.columns).values(), *codes]), axis=1)
+        if repeated := len(self.rows_.counts) - configurations.shape[1]:
+            which = "1 row repeats" if repeated == 1 else f"{repeated} rows repeat"
+            self.notes_.append(
+                f"{which} a configuration; each counts as a measurement of its own, though all of one may err alike"
+            )
 
     def _observed(self, rows: Rows) -> Observed:
         return Observed(self._scale(np.where(rows.complete, rows.library, rows.counts)), rows.complete)
@@ -425,13 +429,24 @@ class Law(Reader, ABC):
         return self.quantiles(X, (probability,))[0]
 
     def quantiles(self, X: Any, probabilities: Sequence[float]) -> list[Vector]:
-        """The counts below which a new measurement falls with these probabilities, `(rows,)` each."""
+        """The counts below which a new measurement falls with these probabilities, `(rows,)` each.
+
+        Raises:
+            LawError: for one that is none, or that is too near to 0 or 1 for the law's draws to tell.
+        """
         for probability in probabilities:
             proper_share("probability", probability, LawError)
         columns = self._columns_of(frames.taken(X))
         self._refuse(columns)
         center = self._scale(self._predict(columns))
         draws, noise = self.bootstrap(), self.noise()
+        for probability in probabilities:  # beyond the first and the last draw there is nothing to tell it by
+            if (len(draws) + 1) * min(probability, 1 - probability) < 1 - 1e-9:
+                end = 1 / (len(draws) + 1)
+                raise LawError(
+                    f"probability: {end:.3g} to {1 - end:.6g} can be told by the law's {len(draws)} draws, got "
+                    f"{probability:g}"
+                )
         drawn = self._said(draws[:, :-1], columns)
         found = np.quantile(
             self._errors(center, drawn, draws[:, -1:] * self._unevenness(columns), noise[:, None]),

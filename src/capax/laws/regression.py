@@ -107,9 +107,9 @@ class Regression:
             both, small = np.linalg.qr(np.vstack([triangle, np.diag(pull * spread)]))
             root = np.linalg.inv(small)
             beta = root @ (both.T @ np.concatenate([projected, zeros]))
-            told = width - float(((pull * spread) ** 2 * (root**2).sum(1)).sum())
-            dof, squares = len(y) - told + 1, float((counts * (y - design @ beta) ** 2).sum()) + KNOWN**2
-            last, spread = spread, float(np.sqrt(squares / dof))
+            left = 1 - ((design @ root) ** 2).sum(1)  # what the fit leaves of the variance of each row
+            squares = float((counts * (y - design @ beta) ** 2).sum()) + KNOWN**2
+            last, spread = spread, float(np.sqrt(squares / (float((counts * left).sum()) + 1)))
             if abs(spread - last) <= SETTLED * last:
                 break
         shared = None
@@ -118,7 +118,7 @@ class Regression:
             shared = np.sqrt(common.share) * inverse @ common.sums(design).T
             alone = (1 - common.share) * triangle.T @ triangle + np.diag((pull * spread) ** 2)
             root = inverse @ np.linalg.cholesky(alone)
-        return cls(beta, root, spread, dof, counts, shared)
+        return cls(beta, root, spread, float(left.sum()) + 1, counts, shared)
 
     def log_density(self, design: np.ndarray, y: Vector) -> Vector:
         """Of new measurements: Student's t about the line; `scipy.stats` says the same ten times slower."""

@@ -319,7 +319,8 @@ def difference(a: Numbers, b: Numbers, *, tried: int = 1) -> Estimate:
         tried: of how many a is the best.
 
     Raises:
-        Unjudged: for fewer than 2 values on a side, or 2 that are alike on both: whole numbers often are, by luck.
+        Unjudged: for fewer than 2 values on a side, or 2 that are alike on both: counts often are, by luck. More of
+            them, alike on both sides, tell their difference to one item.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
     if min(len(first), len(second)) < 2:
@@ -328,7 +329,8 @@ def difference(a: Numbers, b: Numbers, *, tried: int = 1) -> Estimate:
     if np.ptp(first) == np.ptp(second) == 0 and min(len(first), len(second)) < 3:
         raise Unjudged("2 values that are alike on both sides have no spread to judge their difference by")
     if np.ptp(first) == np.ptp(second) == 0:  # which Welch's degrees of freedom do not allow
-        return Estimate(gap, gap, gap)
+        item = float(max(first[0], second[0]) > 1 and gap == round(gap))  # shares and F1 are no counts
+        return Estimate(gap, gap - item, gap + item)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of a side that is all alike: it may be
         interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(1 - (1 - LEVEL) / tried)
     return Estimate(gap, float(interval.low), float(interval.high))
@@ -351,25 +353,15 @@ def mean(values: Numbers) -> Estimate:
     """A mean with its 95 % t-interval.
 
     Raises:
-        Unjudged: for fewer than 2 values.
+        Unjudged: for fewer than 2 values, or 2 that are alike.
     """
     data = np.asarray(values, float)
     if len(data) < 2:
         raise Unjudged(f"a mean of {len(data)} values has no interval: at least 2 are needed")
+    if len(data) == 2 and np.ptp(data) == 0:
+        raise Unjudged("2 values that are alike have no spread to tell the interval of their mean by")
     middle, half = float(data.mean()), half_of_mean(data)
     return Estimate(middle, middle - half, middle + half)
-
-
-def paired_smaller(a: Numbers, b: Numbers, what: str, than: str) -> Verdict:
-    """Whether errors a are smaller than errors b of the same points, on the mean (paired t-interval)."""
-    gap = mean(np.asarray(a, float) - np.asarray(b, float))
-    return above(
-        -gap,
-        f"{np.mean(a):.3g} against {np.mean(b):.3g}; difference {gap}",
-        f"{what} is smaller than {than} (paired interval)",
-        f"{what} is larger than {than} (paired interval)",
-        f"the 95 % interval of {what} minus {than}, paired, holds 0",
-    )
 
 
 def bends(x: Numbers, y: Numbers, at: float, what: str, of: str) -> Verdict:

@@ -184,7 +184,9 @@ def between_the_usual(tried: Families, found: Weighed, multiple: int | None) -> 
         own = tried.family == number
         near = np.flatnonzero(found.kept & own)[-1:] if at is None else [at]
         widths = tried.table["d_model"]
-        further.append([width for place in near for width in finer(widths[own].tolist(), int(widths[place]), multiple)])
+        further.append(
+            [width for place in near for width in finer(np.unique(widths[own]).tolist(), int(widths[place]), multiple)]
+        )
     return further
 
 

@@ -56,7 +56,9 @@ def finer(widths: list[int], chosen: int, multiple: int | None) -> list[int]:
 def families(question: Question, multiple: int | None, further: Sequence[Sequence[int]] | None = None) -> Families:
     """Networks of every depth, kind of tables and width: as they were given, or the usual ones.
 
-    Where all the law's data had one depth, number of heads or head size, so have the networks.
+    Where all the law's data had one depth, number of heads or head size, so have the networks. Where the usual heads
+    are larger than any of the law's data, its largest are tried, too, so that such a network does not lie outside of
+    the domain for its heads alone.
 
     Args:
         further: more widths, of each family.
@@ -73,10 +75,14 @@ def families(question: Question, multiple: int | None, further: Sequence[Sequenc
     axes |= {name: (only,) for name in axes if (only := question.only(name)) is not None}
     axes |= given
     kinds = [{}] if question.tables is None else [{"embeddings": kind} for kind in question.tables]
-    models, family = [], []
+    models, family, domain = [], list[int](), question.law.domain_
     for number, (fields, *values) in enumerate(itertools.product(kinds, *axes.values())):
         sizes = dict(zip(axes, values, strict=True))
-        own = widths if further is None else sorted({*widths, *further[number]})
-        models += [question.spec({**sizes, "d_model": width}, fields) for width in own]
-        family += [number] * len(own)
+        known = {column: domain.largest(column, question.kinds | fields) for column in ("d_head", "d_model")}
+        for width in widths if further is None else sorted({*widths, *further[number]}):
+            usual = question.spec({**sizes, "d_model": width}, fields)
+            models.append(usual)
+            if sizes["d_head"] is None and usual.d_head > known["d_head"] and width <= known["d_model"]:
+                models.append(question.spec({**sizes, "d_head": int(known["d_head"]), "d_model": width}, fields))
+        family += [number] * (len(models) - len(family))
     return Families(models, question.table(models), np.array(family))

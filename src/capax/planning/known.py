@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from capax.planning.question import Columns
 from capax.planning.results import Network
 from capax.specs.protocols import CYCLES
 from capax.specs.training import USUAL_CYCLES
-from capax.text import counted
+from capax.text import counted, whole_percent
 
 CURVE = "reference:exposure"
 EXPOSURES = CYCLES["cycle_steps"] * (2**USUAL_CYCLES - 1)
@@ -51,7 +51,7 @@ class Seen:
         curve = load_law(CURVE)
         assert isinstance(curve, ExposureLaw)
         rows = table | {"exposures": np.full(count, exposures)}
-        share, spread = known_share(curve, rows), curve.share_spread(rows)
+        share, spread = curve.known_share(rows, HELD), curve.share_spread(rows, HELD)
         domain = f"of {CURVE} {curve.domain_.in_words()}"
         return cls(share, spread, curve.inside_domain(rows), rows, exposures, (domain,))
 
@@ -61,9 +61,9 @@ class Seen:
             return ()
         which = "of what a network holds" if len(self.share) == 1 else "of what the first holds"
         return (
-            f"after {counted(self.exposures, 'exposure')} {self.share[at]:.0%} {which} is known: by {CURVE}, of the "
-            f"recipe of protocol capacity; the standard deviation of its logarithm, {self.spread[at]:.2g}, is in the "
-            "intervals",
+            f"after {counted(self.exposures, 'exposure')} {whole_percent(self.share[at])} {which} is known: by "
+            f"{CURVE}, of the recipe of protocol capacity; the standard deviation of its logarithm, "
+            f"{self.spread[at]:.2g}, is in the intervals",
         )
 
     def why(self, at: int, known: Sequence[str] = ()) -> list[str]:
@@ -79,12 +79,6 @@ class Seen:
         return [f"{reason} (of {CURVE})" for reason in found if reason.split()[0] not in told]
 
 
-def known_share(curve: ExposureLaw, rows: Mapping[str, Any]) -> np.ndarray:
-    """`(rows,)` what is known after so many exposures, of what the law of capacity says is held."""
-    held = dict(rows) | {"exposures": np.full(len(rows["exposures"]), HELD)}
-    return np.minimum(curve.known_share(rows) / curve.known_share(held), 1.0)
-
-
 def known_by(network: Network, exposures: int) -> tuple[str, ...]:
     """That the bits of a plan are those of a longer training than the one whose cost is told."""
     curve = load_law(CURVE)
@@ -93,6 +87,6 @@ def known_by(network: Network, exposures: int) -> tuple[str, ...]:
     rows = sizes | {"exposures": [exposures]}
     return (
         f"items and bits are what networks hold in the end; after {counted(exposures, 'exposure')} the first knows "
-        f"some {known_share(curve, rows)[0]:.0%} of that (by {CURVE}): --exposures {exposures} plans for what is "
-        "known then",
+        f"some {whole_percent(curve.known_share(rows, HELD)[0])} of that (by {CURVE}): --exposures {exposures} plans "
+        "for what is known then",
     )

@@ -22,7 +22,7 @@ from capax.planning.densities import WEIGHT_BITS, Density, density, published_de
 from capax.planning.facts import ANY, UNPACKED, FactsInFile, checked_recall, given_facts, in_file
 from capax.planning.fill import Fill
 from capax.planning.fills import fill, of_bounds
-from capax.planning.known import CURVE, HELD, known_share
+from capax.planning.known import CURVE, HELD
 from capax.planning.question import SUREST, Columns, predicted
 from capax.results import Result
 from capax.specs import Facts
@@ -213,6 +213,7 @@ def model_size(
         notes=(
             *described.notes,
             *_of_the_law(law, counts, described, densities[0]),
+            *_filled_in(law, table, sizes),
             CURVE_ENDS.format(*(end for name in ("exposures", *ASKED_OF_CURVE) for end in curve.domain_.ranges[name])),
             *(() if asked is None else _of_the_asked(asked, counts, held, curve)),
             *([ANY] if task is not None and task.ambiguous == "any" else []),
@@ -233,6 +234,14 @@ def _row(law: Law, counts: Counts, sizes: Shape) -> tuple[Columns, tuple[str, ..
     usual = {name: usual[name] for name in law.columns}
     row = {name: np.array([value]) for name, value in (usual | known).items()}
     return row, tuple(domain.outside_in_words(known))
+
+
+def _filled_in(law: Law, table: Columns, sizes: Shape) -> list[str]:
+    """What the law was asked for that the config does not say."""
+    known = {name for name, value in sizes if value is not None} | {"effective_parameters"}
+    said = {name: table[name][0].item() for name in law.columns if name not in known}
+    words = [f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in said.items()]
+    return [f"the law is asked for {', '.join(words)}, which the config does not say"] if words else []
 
 
 def _asked(
@@ -297,7 +306,7 @@ def _exposures(curve: ExposureLaw, share: float, sizes: dict[str, float]) -> int
     if share >= 1:
         return None
     first, size = curve.domain_.ranges["exposures"][0], {name: [value] for name, value in sizes.items()}
-    early = known_share(curve, size | {"exposures": [first]})[0]
+    early = curve.known_share(size | {"exposures": [first]}, HELD)[0]
     held = float(curve.known_share(size | {"exposures": [HELD]})[0])  # of what is known after endless exposures
     return ceil(first if share <= early else curve.exposures_for(share * held, **sizes))
 

@@ -491,7 +491,8 @@ def gaussian_items(of: Evidence) -> Verdict:
 
     That such weights exist is what is claimed: ours may show it, but where they do not, others may. A power above 1 is
     less than the claim allows; 0 would be D_K in proportion to m, as of one edge a head. Where that is best, heads of
-    several edges need more than m: a lower limit, as which it counts (Tobit).
+    several edges need more than m: a lower limit, as which it counts (Tobit). A size counts once, by the mean of its
+    permutations, which err alike.
     """
     shares, loads, limits, said = [], [], [], []
     for m, d in BUILT[of.scale]:
@@ -503,9 +504,9 @@ def gaussian_items(of: Evidence) -> Verdict:
         lost = DRAWS - len(constants)
         constants += [f"{1 / load:.2g} by one edge a head{f' ({lost} times)' if lost > 1 else ''}"] if lost else []
         said.append(f"{', '.join(constants)} at m {m}, d {d}")
-        shares += [total / m for _, _, total in built]
-        limits += [heads == m for _, heads, _ in built]
-        loads += [load] * DRAWS
+        shares.append(math.exp(np.mean([math.log(total / m) for _, _, total in built])))
+        limits.append(any(heads == m for _, heads, _ in built))
+        loads.append(load)
     measured = f"constants of {DRAWS} permutations a size, every pair right: {'; '.join(said)}"
     if all(limits):
         raise Unjudged(f"with one edge a head D_K is m, whatever the law: {measured}")

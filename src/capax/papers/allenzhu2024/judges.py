@@ -21,16 +21,18 @@ SHARE = 0.99
 
 
 def ratio(run: Measurement) -> Estimate:
-    """R: bits of names and values that a network knows, per parameter; without restarts its interval is the number.
+    """R: bits of names and values that a network knows, per parameter.
 
     Raises:
-        Unjudged: for a run whose outputs were no finite probabilities.
+        Unjudged: for a run whose outputs were no finite probabilities, and for a single training, which tells no
+            interval.
     """
     found = run.unit("allen_zhu_bits")
     if found is None:
         raise Unjudged(f"run {run.key[:12]} ended without finite probabilities")
-    parameters = run.parameters.total
-    low, high = (found.amount,) * 2 if found.interval is None else (found.interval.low, found.interval.high)
+    if found.interval is None:
+        raise Unjudged(f"run {run.key[:12]} is one training, which tells no interval: at least 2 restarts are needed")
+    parameters, low, high = run.parameters.total, found.interval.low, found.interval.high
     return Estimate(found.amount / parameters, low / parameters, (found.amount if high is None else high) / parameters)
 
 

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.stats import norm
+import polars as pl
+from jaxtyping import Float
+from scipy.stats import iqr
+from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.preprocessing import PolynomialFeatures
 
@@ -25,6 +28,7 @@ from capax.papers.evidence import field
 from capax.papers.harma2024.runs import SATURATED, full, grouped, on_plateaus
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.results import LEVEL, Measurement
+from capax.seeds import numpy_generator
 from capax.store import tables
 
 LAW = ECM(n_bootstrap=200)
@@ -32,6 +36,9 @@ LAW = ECM(n_bootstrap=200)
 STILL = 0.9
 # parts of a grid that are held out in turn
 FOLDS = 5
+# studies that are drawn anew, each of whose verdicts takes fits of its own
+STUDIES = 20
+DRAWN = "laws refitted to studies drawn anew"
 # mean signed error within which a law is right of what it has not seen (ours)
 RIGHT = 0.1
 
@@ -127,9 +134,10 @@ def sigmoidal(of: Evidence) -> Verdict:
     """
     runs = _known(of)
     _spans_saturation(runs)
-    logistic = _held_out(LogisticLaw(n_bootstrap=1), runs)
-    power = ev.paired_smaller(logistic, _held_out(PowerLaw(n_bootstrap=1), runs), "its error", "that of a power of B")
-    line = _ecms(lambda ecm: ev.paired_smaller(logistic, _held_out(ecm, runs), "its error", "that of a line"))
+    studies = _drawn_anew(runs)
+    logistic = _means(_held_out, LogisticLaw(n_bootstrap=1), studies)
+    power = _smaller(logistic, _means(_held_out, PowerLaw(n_bootstrap=1), studies), "its error", "that of a power of B")
+    line = _ecms(lambda ecm: _smaller(logistic, _means(_held_out, ecm, studies), "its error", "that of a line"))
     measured = f"against a line: {line.measured}; against a power of B: {power.measured}"
     found = {line.answer, power.answer}
     reason = f"a logistic rise, a fifth held out at a time: {line.reason}; {power.reason}"
@@ -209,14 +217,91 @@ def _known(of: Evidence) -> list[Measurement]:
     return runs
 
 
-def _error(law: Law, runs: Sequence[Measurement], held: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Relative errors, with their signs, of a law fitted to some runs, on those that are held out."""
-    table = tables.table(runs)
+def _error(law: Law, table: pl.DataFrame, held: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Relative errors, with their signs, of a law fitted to some rows, on those that are held out."""
     rows = law.read(table)
     fitted = law.fit_rows(rows.take(known), table.filter(known))
-    measured = np.array([run.memorized_above_chance for run in runs])[held]
-    library = np.array([run.library_size for run in runs], float)[held]
-    return (np.minimum(fitted._predict(rows.take(held).columns), library) - measured) / measured
+    measured, library = (table[name].to_numpy()[held] for name in (LAW.target, "library_size"))
+    return np.asarray((np.minimum(fitted._predict(rows.take(held).columns), library) - measured) / measured)
+
+
+def _in_sample(law: Law, table: pl.DataFrame) -> np.ndarray:
+    """Relative errors of a law on all networks, which it was fitted to."""
+    every = np.ones(len(table), bool)
+    return np.abs(_error(law, table, every, every))
+
+
+def _held_out(law: Law, table: pl.DataFrame) -> np.ndarray:
+    """Relative errors of a law on a fifth of the networks at a time, which the fit did not see.
+
+    Raises:
+        Unjudged: where they are too few.
+    """
+    if len(table) < 5 * FOLDS:
+        raise Unjudged(f"{len(table)} networks are too few to hold a fifth out")
+    networks = table.select(Polynomial.columns).to_numpy()
+    return np.concatenate([np.abs(_error(law, table, held, ~held)) for held in left_out(networks, FOLDS)])
+
+
+def _at_most_heads(law: Law, table: pl.DataFrame) -> np.ndarray:
+    """Relative errors, with their signs, of a law on the largest head count, which the fit did not see.
+
+    Raises:
+        Unjudged: where there is one head count only.
+    """
+    heads = table["n_heads"].to_numpy()
+    if len(set(heads)) < 2:
+        raise Unjudged("there is one head count only")
+    return _error(law, table, heads == heads.max(), heads != heads.max())
+
+
+def _drawn_anew(runs: Sequence[Measurement]) -> list[pl.DataFrame]:
+    """The measurements of a grid; then other studies of it, as they might have come out.
+
+    Each has counts of the law that describes the grid best, times the errors of that law, drawn with replacement, and
+    none above its library. All errors of a law come from one fit, so pairs of errors alone do not tell how far apart
+    two laws are: another study would have given other fits.
+    """
+    table, rivals = tables.table(runs), (LAW, PowerLaw(), LogisticLaw(), _polynomial(tables.table(runs)))
+    laws = [clone(law).set_params(n_bootstrap=1).fit(table) for law in rivals]
+    law = min(laws, key=lambda one: one.sigma_)
+    library, said = table["library_size"].to_numpy(), law.predict(table)
+    below = ~law.rows_.complete
+    errors = np.log(table[law.target].to_numpy()[below] / said[below])
+    generator = numpy_generator(0, "grids drawn anew")
+    drawn = [np.minimum(said * np.exp(generator.choice(errors, len(said))), library) for _ in range(STUDIES)]
+    return [table, *(table.with_columns(pl.Series(law.target, counts)) for counts in drawn)]
+
+
+def _means(
+    errors: Callable[[Law, pl.DataFrame], np.ndarray], law: Law, studies: Sequence[pl.DataFrame]
+) -> Float[np.ndarray, " studies"]:
+    """The mean error of a law in each study."""
+    return np.array([errors(law, study).mean() for study in studies])
+
+
+def _in_another_study(found: Float[np.ndarray, " studies"]) -> ev.Estimate:
+    """A number of the first study, with an interval that is as wide as it spreads over the others (Student's t).
+
+    The spread is by their quartiles: a fit that strayed far in one of them must not decide.
+    """
+    spread = iqr(found[1:], scale="normal")
+    half = float(student.ppf((1 + LEVEL) / 2, len(found) - 2) * spread)
+    return ev.Estimate(float(found[0]), float(found[0]) - half, float(found[0]) + half)
+
+
+def _smaller(
+    first: Float[np.ndarray, " studies"], second: Float[np.ndarray, " studies"], what: str, than: str
+) -> Verdict:
+    """Whether a law's mean error is smaller than another's."""
+    gap = _in_another_study(first - second)
+    return ev.above(
+        -gap,
+        f"{first[0]:.3g} against {second[0]:.3g}; difference {gap}",
+        f"{what} is smaller than {than} ({DRAWN})",
+        f"{what} is larger than {than} ({DRAWN})",
+        f"the 95 % interval of {what} minus {than} ({DRAWN}) holds 0",
+    )
 
 
 FITS: Mapping[str, Literal["joint", "stages"]] = {"fitted jointly": "joint", "in stages": "stages"}
@@ -229,19 +314,7 @@ def _ecms(judged: Callable[[ECM], Verdict]) -> Verdict:
     return ev.whatever("how the ECM is fitted", fits)
 
 
-def _held_out(law: Law, runs: Sequence[Measurement]) -> np.ndarray:
-    """Relative errors of a law on a fifth of the networks at a time, which the fit did not see.
-
-    Raises:
-        Unjudged: where they are too few.
-    """
-    if len(runs) < 5 * FOLDS:
-        raise Unjudged(f"{len(runs)} networks are too few to hold a fifth out")
-    networks = np.array([[field(run, name) for name in Polynomial.columns] for run in runs], float)
-    return np.concatenate([np.abs(_error(law, runs, held, ~held)) for held in left_out(networks, FOLDS)])
-
-
-def _polynomial(known: Sequence[Measurement]) -> Polynomial:
+def _polynomial(table: pl.DataFrame) -> Polynomial:
     """That of the highest degree, up to the paper's 5, with two networks a coefficient, all of which they determine.
 
     Three lengths leave the cube of N open, however many networks there are.
@@ -249,16 +322,16 @@ def _polynomial(known: Sequence[Measurement]) -> Polynomial:
     Raises:
         Unjudged: where they are too few for any.
     """
-    columns = np.array([[field(run, name) for name in Polynomial.columns] for run in known], float)
+    columns = table.select(Polynomial.columns).to_numpy().astype(float)
     scaled = (columns - columns.mean(0)) / (np.ptp(columns, axis=0) + (np.ptp(columns, axis=0) == 0))
 
     def determined(degree: int) -> bool:
         features = PolynomialFeatures(degree).fit_transform(scaled)
-        return 2 * features.shape[1] <= len(known) and np.linalg.matrix_rank(features) == features.shape[1]
+        return 2 * features.shape[1] <= len(table) and np.linalg.matrix_rank(features) == features.shape[1]
 
     degree = max(filter(determined, range(1, 6)), default=None)
     if degree is None:
-        raise Unjudged(f"{len(known)} networks determine no polynomial")
+        raise Unjudged(f"{len(table)} networks determine no polynomial")
     return Polynomial(degree=degree, n_bootstrap=1)
 
 
@@ -268,21 +341,16 @@ def polynomial(runs: Sequence[Measurement]) -> Law:
     Raises:
         Unjudged: where they determine none.
     """
-    known = [run for run in runs if run.above_chance]
-    law = _polynomial(known).set_params(n_bootstrap=LAW.n_bootstrap)
-    return law.fit(tables.table(known))
+    table = tables.table([run for run in runs if run.above_chance])
+    return _polynomial(table).set_params(n_bootstrap=LAW.n_bootstrap).fit(table)
 
 
 def _ecm_against(rival: Law, of: Evidence, named: str) -> Verdict:
     """The ECM against another law in sample, on a grid that reaches saturation."""
     runs = _known(of)
-    every = np.ones(len(runs), bool)
-    other = np.abs(_error(rival, runs, every, every))
-    found = _ecms(
-        lambda ecm: ev.paired_smaller(
-            np.abs(_error(ecm, runs, every, every)), other, "the ECM's error", f"that of {named}"
-        )
-    )
+    studies = _drawn_anew(runs)
+    other = _means(_in_sample, rival, studies)
+    found = _ecms(lambda ecm: _smaller(_means(_in_sample, ecm, studies), other, "the ECM's error", f"that of {named}"))
     try:
         _spans_saturation(runs)
     except Unjudged as error:
@@ -292,7 +360,7 @@ def _ecm_against(rival: Law, of: Evidence, named: str) -> Verdict:
 
 def beats_polynomial(of: Evidence) -> Verdict:
     """ECM against the polynomial, in sample."""
-    rival = _polynomial(_known(of))
+    rival = _polynomial(tables.table(_known(of)))
     return _ecm_against(rival, of, f"a polynomial of degree {rival.degree}")
 
 
@@ -306,33 +374,24 @@ def beats_logistic(of: Evidence) -> Verdict:
     return _ecm_against(LogisticLaw(n_bootstrap=1), of, "a logistic rise in B")
 
 
-def _most_heads(runs: Sequence[Measurement]) -> np.ndarray:
-    """Which runs are of the largest head count.
-
-    Raises:
-        Unjudged: where all are.
-    """
-    heads = np.array([field(run, "n_heads") for run in runs])
-    if len(set(heads)) < 2:
-        raise Unjudged("there is one head count only")
-    return heads == heads.max()
-
-
 def beats_polynomial_held_out(of: Evidence) -> Verdict:
     """ECM against the polynomial on the largest head count, which neither saw."""
-    runs = _known(of)
-    held = _most_heads(runs)
-    rival = _polynomial([run for run, out in zip(runs, held, strict=True) if not out])
-    other, named = np.abs(_error(rival, runs, held, ~held)), f"that of a polynomial of degree {rival.degree}"
-    return _ecms(lambda ecm: ev.paired_smaller(np.abs(_error(ecm, runs, held, ~held)), other, "the ECM's error", named))
+
+    def off(law: Law, table: pl.DataFrame) -> np.ndarray:
+        return np.abs(_at_most_heads(law, table))
+
+    studies = _drawn_anew(_known(of))
+    rival = _polynomial(studies[0].filter(pl.col("n_heads") < pl.col("n_heads").max()))
+    other, named = _means(off, rival, studies), f"that of a polynomial of degree {rival.degree}"
+    return _ecms(lambda ecm: _smaller(_means(off, ecm, studies), other, "the ECM's error", named))
 
 
 def unseen_inside_range(of: Evidence) -> Verdict:
     """The ECM's error on networks inside the grid that it did not see, a fifth at a time, against that on all."""
-    runs, published = _known(of), stated_by("harma2024")["mape"]["ecm"]
+    studies, published = _drawn_anew(_known(of)), stated_by("harma2024")["mape"]["ecm"]
 
     def judged(ecm: ECM) -> Verdict:
-        error = ev.mean(_held_out(ecm, runs))
+        error = _in_another_study(_means(_held_out, ecm, studies))
         named = f"{published}, the published error (whether in sample is not stated)"
         if error.high <= published:
             return agrees(f"the interval is below {named}", str(error))
@@ -343,33 +402,12 @@ def unseen_inside_range(of: Evidence) -> Verdict:
     return _ecms(judged)
 
 
-REFITS = 100
-"""Of a law, to data drawn from it: how far what it says of networks that are held out is off as a whole."""
-
-
-def _mean_error(law: Law, runs: Sequence[Measurement], held: np.ndarray) -> ev.Estimate:
-    """The mean signed error on networks that are held out, of them and of the fit that they share, both uncertain."""
-    table = tables.table(runs)
-    rows = law.read(table)
-    fitted = clone(law).set_params(n_bootstrap=REFITS).fit_rows(rows.take(~held), table.filter(~held))
-    measured = np.array([run.memorized_above_chance for run in runs])[held]
-    library = np.array([run.library_size for run in runs], float)[held]
-    columns = rows.take(held).columns
-    errors = np.minimum(fitted._predict(columns), library) / measured - 1
-    capacities = fitted._capacities(columns)
-    said = [np.minimum(capacities(theta)[0], library) / measured for theta in fitted.bootstrap()[:, :-1]]
-    of_networks, of_fit = ev.mean(errors), norm.ppf((1 + LEVEL) / 2) * np.mean(said, axis=1).std(ddof=1)
-    half = float(np.hypot(of_networks.high - of_networks.value, of_fit))
-    return ev.Estimate(of_networks.value, of_networks.value - half, of_networks.value + half)
-
-
 def off_at_more_heads(of: Evidence) -> Verdict:
     """Whether what is predicted of the largest head count, which the fit did not see, is over or under."""
-    runs = _known(of)
-    held = _most_heads(runs)
+    studies = _drawn_anew(_known(of))
 
     def judged(ecm: ECM) -> Verdict:
-        error = _mean_error(ecm, runs, held)
+        error = _in_another_study(_means(_at_most_heads, ecm, studies))
         if max(abs(error.low), abs(error.high)) <= RIGHT:
             return differs(f"the mean signed error is within {RIGHT:.0%}: neither", str(error))
         if error.holds(0):
@@ -391,9 +429,8 @@ def _within(ecm: ECM, runs: Sequence[Measurement], published: float) -> Verdict:
     for count in range(2, len(set(widths)) + 1):
         for kept in itertools.combinations(sorted(set(widths)), count):
             some = [run for run, width in zip(runs, widths, strict=True) if width in kept]
-            every = np.ones(len(some), bool)
             try:
-                found[kept] = float(np.mean(np.abs(_error(ecm, some, every, every))))
+                found[kept] = float(np.mean(_in_sample(ecm, tables.table(some))))
             except CapaxError:
                 continue  # too few networks of these widths
     if len(found) < 2:
