@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import App, Parameter
 
-from capax.cli import output, progress, streams
+from capax.cli import output
 from capax.cli.families import show_bits, show_verified
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
-from capax.cli.planned import verification
+from capax.cli.planned import emit, verification
 from capax.errors import LawError, NoPlan, shown
 from capax.laws.files import DEFAULT, LAWS, load_law, reference_of
 from capax.laws.law import Law
@@ -21,7 +22,7 @@ from capax.planning.cost import Accelerator
 from capax.planning.plan import plan, refuse_unverified, verify_plan
 from capax.planning.plan import predict as ask
 from capax.planning.question import follows
-from capax.planning.results import BitsFrontier, Frontier, Precision, Prediction, Smallest, Verification
+from capax.planning.results import BitsFrontier, Frontier, Precision, Prediction, Smallest
 from capax.results import LEVEL, Interval
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
@@ -155,27 +156,21 @@ def _plan(
         },
         **_another(asked, kind),
     )
-    if not as_json:
-        if isinstance(frontier, BitsFrontier):
-            show_bits(frontier, kind.unit)
+
+    def show(found: Frontier) -> None:
+        if isinstance(found, BitsFrontier):
+            show_bits(found, kind.unit)
         else:
-            _show_plan(frontier, kind.unit)
-    checked = _verified(asked, frontier, how) if how else None
-    if as_json:
-        print(frontier.model_copy(update={"verification": checked}).model_dump_json(), file=streams.stdout())
-    elif checked is not None:
-        _show_verification(checked)
+            _show_plan(found, kind.unit)
+
+    check = partial(verify_plan, asked, frontier, **how) if how else None
+    emit(frontier, show, check, _show_verification, as_json=as_json)
     if not frontier.architectures:
         raise NoPlan(f"plan: no architecture that was tried holds them{'' if extrapolate else _wider(frontier)}")
 
 
 def _wider(frontier: Frontier) -> str:
     return "" if isinstance(frontier, BitsFrontier) else "; --extrapolate tries larger ones than were measured"
-
-
-def _verified(law: Law, frontier: Frontier, how: Mapping[str, Any]) -> Verification:
-    with progress.training() as watch:
-        return verify_plan(law, frontier, **how, progress=watch)
 
 
 def _law(kind: type[Any], name: str | None) -> Law:
@@ -405,7 +400,9 @@ def _few(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
-def _show_verification(found: Verification) -> None:
+def _show_verification(plan: Frontier) -> None:
+    assert plan.verification is not None
+    found = plan.verification
     run = found.measurement
     if run.capacity is not None and found.predicted_bits is not None:
         show_verified(found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -168,8 +168,8 @@ def _key_dim(label: str, **fields: str) -> Measure:
     )
 
 
-def _heads(label: str, scale: Callable[[str, Sequence[float]], Axis] = powers, name: str = "") -> Measure:
-    return Measure(label, lambda cell: cell.n_heads, lambda cell: cell.also, name, scale=scale, each=True, said=_text)
+def _heads(label: str, name: str = "") -> Measure:
+    return Measure(label, lambda cell: cell.n_heads, lambda cell: cell.also, name, scale=powers, each=True, said=_text)
 
 
 # What is said and drawn of them

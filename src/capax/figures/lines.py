@@ -343,13 +343,13 @@ def _limit(name: str, group: int, points: list[tuple[float, float]], ends: tuple
     ]
 
 
-def across(name: str, y: float, group: int = 0) -> Callable[[Sequence[Any], Shown, Of], list[Series]]:
+def across(name: str, y: float) -> Callable[[Sequence[Any], Shown, Of], list[Series]]:
     """One level, from the first place of a panel to its last."""
 
     def reference(rows: Sequence[Any], shown: Shown, x: Of) -> list[Series]:
         places = list(map(x, rows))
         ends = (float(min(places)), float(max(places)))
-        return [Series(name=name, kind="reference", x=ends, y=(y, y), group=group)]
+        return [Series(name=name, kind="reference", x=ends, y=(y, y))]
 
     return reference
 

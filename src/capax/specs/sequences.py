@@ -140,6 +140,10 @@ class Sequences(Task):
         """log2(vocab_size) for each token that recall counts."""
         return math.log2(self.vocab_size) * self._scored_tokens("recall")
 
+    def uniform_nats(self) -> float:
+        """Ln v."""
+        return math.log(self.vocab_size)
+
     def information_per_item(self) -> float:
         """log2(vocab_size) for each token that the loss covers."""
         return math.log2(self.vocab_size) * self._scored_tokens("loss")

@@ -273,6 +273,10 @@ class Task(Tagged):
         assert probability is not None
         return -math.log2(probability)
 
+    def uniform_nats(self) -> float | None:
+        """The loss of a uniform guess, where every scored prediction is one among as many, alike; else None."""
+        return None
+
     def information_per_item(self) -> float:
         """H: −log2 of a uniform guess's probability of all that the loss covers of an item, which is most to be known.
 

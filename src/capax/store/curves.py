@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, overload
@@ -11,7 +10,6 @@ import polars as pl
 
 from capax.errors import TableError
 from capax.results import Measurement
-from capax.specs import Sequences
 from capax.store import DEFAULT, Store, tables
 from capax.store.frames import Backend, given
 
@@ -97,16 +95,16 @@ def _points(run: Measurement) -> Iterator[tuple[float, float]]:
     elif training.scheduled:
         if last := run.unit("morris_bits"):
             yield run.epochs, last.amount
-    elif isinstance(run.spec.task, Sequences):
-        yield from _by_loss(run, run.spec.task)
+    elif (guess := run.spec.task.uniform_nats()) is not None:
+        yield from _by_loss(run, guess)
 
 
-def _by_loss(run: Measurement, task: Sequences) -> Iterator[tuple[float, float]]:
-    """Points of a training at one rate: what the loss is below that of a uniform guess, of all items.
+def _by_loss(run: Measurement, guess: float) -> Iterator[tuple[float, float]]:
+    """Points of a training at one rate: what the loss is below that of a uniform guess (nats), of all items.
 
     The last evaluation is one, and before it those that are far enough apart.
     """
-    most, guess = run.library_size * task.information_per_item(), math.log(task.vocab_size)
+    most = run.library_size * run.spec.task.information_per_item()
     seen = zip(*(zip(member.curve.epoch, member.curve.loss, strict=True) for member in run.members), strict=False)
     every, before = list[tuple[float, float]](), 0
     for evaluations in seen:
