@@ -10,7 +10,7 @@ from versions import pinned
 
 PAGES = sorted(path.stem for path in DOCS.glob("*.py") if "\ndef page(" in path.read_text("utf-8"))
 DATA = sorted(name for name in PAGES if "\ndef reference(" in (DOCS / f"{name}.py").read_text("utf-8"))
-SLOW = ("exposures", "published", "unstated", "variants")  # hundreds of fits each
+SLOW = ("exposures", "night", "published", "unstated", "variants")  # hundreds of fits each
 
 
 def test_all_scripts_are_found() -> None:

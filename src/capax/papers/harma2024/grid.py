@@ -38,7 +38,7 @@ STILL = 0.9
 FOLDS = 5
 # studies that are drawn anew, each of whose verdicts takes fits of its own
 STUDIES = 20
-DRAWN = "laws refitted to studies drawn anew"
+PAIRED = "by pairs of errors, and laws refitted to studies drawn anew"
 # mean signed error within which a law is right of what it has not seen (ours)
 RIGHT = 0.1
 
@@ -135,9 +135,11 @@ def sigmoidal(of: Evidence) -> Verdict:
     runs = _known(of)
     _spans_saturation(runs)
     studies = _drawn_anew(runs)
-    logistic = _means(_held_out, LogisticLaw(n_bootstrap=1), studies)
-    power = _smaller(logistic, _means(_held_out, PowerLaw(n_bootstrap=1), studies), "its error", "that of a power of B")
-    line = _ecms(lambda ecm: _smaller(logistic, _means(_held_out, ecm, studies), "its error", "that of a line"))
+    logistic = _in_each(_held_out, LogisticLaw(n_bootstrap=1), studies)
+    power = _smaller(
+        logistic, _in_each(_held_out, PowerLaw(n_bootstrap=1), studies), "its error", "that of a power of B"
+    )
+    line = _ecms(lambda ecm: _smaller(logistic, _in_each(_held_out, ecm, studies), "its error", "that of a line"))
     measured = f"against a line: {line.measured}; against a power of B: {power.measured}"
     found = {line.answer, power.answer}
     reason = f"a logistic rise, a fifth held out at a time: {line.reason}; {power.reason}"
@@ -273,34 +275,36 @@ def _drawn_anew(runs: Sequence[Measurement]) -> list[pl.DataFrame]:
     return [table, *(table.with_columns(pl.Series(law.target, counts)) for counts in drawn)]
 
 
-def _means(
+def _in_each(
     errors: Callable[[Law, pl.DataFrame], np.ndarray], law: Law, studies: Sequence[pl.DataFrame]
-) -> Float[np.ndarray, " studies"]:
-    """The mean error of a law in each study."""
-    return np.array([errors(law, study).mean() for study in studies])
+) -> Float[np.ndarray, "studies networks"]:
+    """The errors of a law in each study."""
+    return np.stack([errors(law, study) for study in studies])
 
 
-def _in_another_study(found: Float[np.ndarray, " studies"]) -> ev.Estimate:
-    """A number of the first study, with an interval that is as wide as it spreads over the others (Student's t).
+def _mean_in(found: Float[np.ndarray, "studies networks"]) -> ev.Estimate:
+    """The mean of the first study, of networks and of fits that might have been others.
 
-    The spread is by their quartiles: a fit that strayed far in one of them must not decide.
+    How far networks differ tells the former (Student's t), the other studies the latter, by their quartiles: a fit that
+    strayed far in one of them must not decide.
     """
-    spread = iqr(found[1:], scale="normal")
-    half = float(student.ppf((1 + LEVEL) / 2, len(found) - 2) * spread)
-    return ev.Estimate(float(found[0]), float(found[0]) - half, float(found[0]) + half)
+    of_networks, means = ev.mean(found[0]), found[1:].mean(1)
+    of_fits = float(student.ppf((1 + LEVEL) / 2, len(means) - 1)) * iqr(means, scale="normal")
+    half = float(np.hypot(of_networks.high - of_networks.value, of_fits))
+    return ev.Estimate(of_networks.value, of_networks.value - half, of_networks.value + half)
 
 
 def _smaller(
-    first: Float[np.ndarray, " studies"], second: Float[np.ndarray, " studies"], what: str, than: str
+    first: Float[np.ndarray, "studies networks"], second: Float[np.ndarray, "studies networks"], what: str, than: str
 ) -> Verdict:
     """Whether a law's mean error is smaller than another's."""
-    gap = _in_another_study(first - second)
+    gap = _mean_in(first - second)
     return ev.above(
         -gap,
-        f"{first[0]:.3g} against {second[0]:.3g}; difference {gap}",
-        f"{what} is smaller than {than} ({DRAWN})",
-        f"{what} is larger than {than} ({DRAWN})",
-        f"the 95 % interval of {what} minus {than} ({DRAWN}) holds 0",
+        f"{first[0].mean():.3g} against {second[0].mean():.3g}; difference {gap}",
+        f"{what} is smaller than {than} ({PAIRED})",
+        f"{what} is larger than {than} ({PAIRED})",
+        f"the 95 % interval of {what} minus {than} ({PAIRED}) holds 0",
     )
 
 
@@ -349,8 +353,10 @@ def _ecm_against(rival: Law, of: Evidence, named: str) -> Verdict:
     """The ECM against another law in sample, on a grid that reaches saturation."""
     runs = _known(of)
     studies = _drawn_anew(runs)
-    other = _means(_in_sample, rival, studies)
-    found = _ecms(lambda ecm: _smaller(_means(_in_sample, ecm, studies), other, "the ECM's error", f"that of {named}"))
+    other = _in_each(_in_sample, rival, studies)
+    found = _ecms(
+        lambda ecm: _smaller(_in_each(_in_sample, ecm, studies), other, "the ECM's error", f"that of {named}")
+    )
     try:
         _spans_saturation(runs)
     except Unjudged as error:
@@ -382,8 +388,8 @@ def beats_polynomial_held_out(of: Evidence) -> Verdict:
 
     studies = _drawn_anew(_known(of))
     rival = _polynomial(studies[0].filter(pl.col("n_heads") < pl.col("n_heads").max()))
-    other, named = _means(off, rival, studies), f"that of a polynomial of degree {rival.degree}"
-    return _ecms(lambda ecm: _smaller(_means(off, ecm, studies), other, "the ECM's error", named))
+    other, named = _in_each(off, rival, studies), f"that of a polynomial of degree {rival.degree}"
+    return _ecms(lambda ecm: _smaller(_in_each(off, ecm, studies), other, "the ECM's error", named))
 
 
 def unseen_inside_range(of: Evidence) -> Verdict:
@@ -391,7 +397,7 @@ def unseen_inside_range(of: Evidence) -> Verdict:
     studies, published = _drawn_anew(_known(of)), stated_by("harma2024")["mape"]["ecm"]
 
     def judged(ecm: ECM) -> Verdict:
-        error = _in_another_study(_means(_held_out, ecm, studies))
+        error = _mean_in(_in_each(_held_out, ecm, studies))
         named = f"{published}, the published error (whether in sample is not stated)"
         if error.high <= published:
             return agrees(f"the interval is below {named}", str(error))
@@ -407,7 +413,7 @@ def off_at_more_heads(of: Evidence) -> Verdict:
     studies = _drawn_anew(_known(of))
 
     def judged(ecm: ECM) -> Verdict:
-        error = _in_another_study(_means(_at_most_heads, ecm, studies))
+        error = _mean_in(_in_each(_at_most_heads, ecm, studies))
         if max(abs(error.low), abs(error.high)) <= RIGHT:
             return differs(f"the mean signed error is within {RIGHT:.0%}: neither", str(error))
         if error.holds(0):
