@@ -53,12 +53,13 @@ def _picture(one: Reproduction, figure: str, number: int) -> Path:
 def section(one: Reproduction) -> list[str]:
     """A paper at a scale: what it says, how we know, the verdict, what was found; then the pictures of its runs."""
     named = "" if one.figure is None else f" {one.figure}"
+    runs = "" if one.store is None else f" The runs: [{one.store}](reproduced/{one.store})."
     lines = [
         f"## {one.source}, scale {one.scale}{named and ',' + named}",
         "",
         f"Of the paper's claims: {', '.join(f'{one.count(answer)} {answer}' for answer in MARKS)}. `capax reproduce "
         f"{one.paper}{named} --scale {one.scale}`: {one.seconds / 60:.0f} min of processes; capax "
-        f"{one.versions['capax']}, torch {one.versions['torch']}. The runs: [{one.store}](reproduced/{one.store}).",
+        f"{one.versions['capax']}, torch {one.versions['torch']}.{runs}",
     ]
     for kind, words in KINDS.items():
         if claims := one.claims(kind):
