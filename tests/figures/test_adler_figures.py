@@ -195,7 +195,7 @@ def test_a_fitted_law_is_drawn_where_it_was_fitted(grid: list[Measurement]) -> N
     edges = [16, 32, 64, 32, 64, 128]
     table = {"n_items": edges, "n_edges": edges, "d_model": [16, 16, 32, 32, 32, 32]}
     keys = [3, 8, 8, 4, 9, 22]
-    law = RelationLaw(n_bootstrap=20).fit(table, keys)
+    law = RelationLaw(n_bootstrap=40).fit(table, keys)
     (chart,) = key_dims.KEY_DIMENSION.shown(grid, law)
     (band,) = (series for series in chart.panels[0].series if series.x and series.kind == "band")
     assert len(band.x) == 100
@@ -213,9 +213,9 @@ def test_a_fitted_law_is_drawn_where_it_was_fitted(grid: list[Measurement]) -> N
         )
     assert band.y == pytest.approx(between.tolist())
     assert "the law relation" in chart.caption
-    of_edges = RelationLaw(n_bootstrap=20, target="memorized").fit(table, keys)
+    of_edges = RelationLaw(n_bootstrap=40, target="memorized").fit(table, keys)
     assert "of memorized, not of D_K*" in key_dims.KEY_DIMENSION.shown(grid, of_edges)[0].caption
-    without = LinearRelationLaw(n_bootstrap=20).fit(table, keys)
+    without = LinearRelationLaw(n_bootstrap=40).fit(table, keys)
     (chart,) = key_dims.KEY_DIMENSION.shown(grid, without)
     assert "not drawn" in chart.caption
     assert all(series.kind != "band" for series in chart.panels[0].series)

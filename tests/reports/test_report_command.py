@@ -206,7 +206,7 @@ def test_any_law_of_counts_plans_in_the_page(capsys: pytest.CaptureFixture[str],
     from capax.laws.files import save_law
     from capax.store import tables
 
-    save_law(capax.Polynomial(degree=1, n_bootstrap=10).fit(tables.from_file("reference:grid")), "law.json")
+    save_law(capax.Polynomial(degree=1, n_bootstrap=100).fit(tables.from_file("reference:grid")), "law.json")
     assert report(capsys, str(one), "--law", "law.json")[0] == 0
     html = Path("report.html").read_text(encoding="utf-8")
     assert "No plan here" not in html

@@ -358,8 +358,7 @@ def _show_plan(found: Frontier, items: str) -> None:
     )
     rows = found.architectures or tuple(filter(None, (found.nearest,)))
     if not found.architectures:
-        where = "" if found.outside else f" in the domain ({found.domain.in_words()})"
-        screen.print(f"None that was tried{where} holds them. The nearest:")
+        screen.print(f"None that was tried holds them (the law's domain: {found.domain.in_words()}). The nearest:")
     names = [name for name in rows[0].model_extra or {} if not name.startswith("gain_of_")]
     gains = [name for name in rows[0].model_extra or {} if name.startswith("gain_of_")]
     gains = [name for name in gains if any(getattr(row, name) is not None for row in rows)]
