@@ -36,8 +36,10 @@ def percent(share: float) -> str:
 
 
 def whole_percent(share: float) -> str:
-    """A share in whole percent; a smaller one is not nothing."""
-    return f"{share:.0%}" if share >= 0.005 or share == 0 else "less than 0.5%"
+    """A share in whole percent; a small one is not nothing, and nearly all is not all."""
+    if 0 < share < 0.005:
+        return "less than 0.5%"
+    return "more than 99.5%" if 0.995 < share < 1 else f"{share:.0%}"
 
 
 def together(words: Sequence[str]) -> str:

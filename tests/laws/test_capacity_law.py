@@ -154,7 +154,7 @@ def test_of_one_size_the_interval_is_the_textbooks() -> None:
     """Student's of a new measurement, with one of the usual spread beside the rows."""
     rows = drawn(3, rows=12)
     law = capax.CapacityLaw(axes=[], n_bootstrap=40_000).fit(
-        rows.with_columns(effective_parameters=pl.lit(1000.0), total_parameters=pl.int_range(1000, 1012))  # twelve
+        rows.with_columns(effective_parameters=pl.lit(1000.0), total_parameters=pl.int_range(1000, 1012))  # else one
     )
     logs = np.log(rows["capacity_bits"].to_numpy())
     half = stats.t.ppf(0.975, 12) * np.sqrt((11 * logs.var(ddof=1) + KNOWN**2) / 12) * np.sqrt(1 + 1 / 12)

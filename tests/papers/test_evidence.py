@@ -187,8 +187,8 @@ def test_larger(first: list[float], second: list[float], answer: str) -> None:
 
 
 def test_equal_values_differ_for_sure_but_two_may_be_equal_by_luck() -> None:
-    assert ev.larger([3, 3, 3], [1, 1, 1], "a", "b").answer == "agrees"
-    assert ev.larger([2, 2, 2], [1, 1, 1], "a", "b").answer == "cannot be judged"  # one item more or less
+    assert ev.larger([3, 3, 3], [1, 1, 1], "a", "b", unit=1).answer == "agrees"
+    assert ev.larger([2, 2, 2], [1, 1, 1], "a", "b", unit=1).answer == "cannot be judged"  # one item more or less
     assert ev.larger([0.9, 0.9, 0.9], [0.5, 0.5, 0.5], "a", "b").answer == "agrees"
     with pytest.raises(Unjudged, match="2 values that are alike"):
         ev.mean([100, 100])

@@ -99,8 +99,8 @@ class CapacityLaw(Product):
     that each parameter holds as much, all others about 0. As far as the data leave an exponent open it stays near
     there, and what is open stays in the intervals: which terms there are is not chosen, since a term that is left out
     would be none for sure, and networks that differ in it would lie outside of intervals. Beside the size, a term
-    counts as a parameter where with it families that were left out of the fit, a tenth at a time (of fewer than ten
-    families architectures), have a higher log density on average, by more than two standard errors (of families, since
+    counts as a parameter where with it families that were left out of the fit, a tenth at a time, have a higher log
+    density on average, by more than two standard errors (of families, since
     networks of one err alike). Of the others the law gives no number, and says why.
 
     Measurements of networks without FFN spread by another number of times sigma (`spreads_`). Networks of a family, of
@@ -252,7 +252,7 @@ class CapacityLaw(Product):
         return residuals
 
     def _judge(self, design: np.ndarray, y: Vector, rows: Rows) -> None:
-        """Which terms count as parameters: those that improve predictions of architectures that were left out."""
+        """Which terms count as parameters: those that improve predictions of families that were left out."""
         values = ~rows.complete
         scale, families = self._unevenness(rows.columns)[values], self._families(rows.columns)[values]
         design, even, y = design[values], design[values] / scale[:, None], y[values] / scale
@@ -261,8 +261,6 @@ class CapacityLaw(Product):
             fit = Regression.of(even[~held][:, places], y[~held], self._prior[places], _each_family(families[~held]))
             return fit.log_density(even[held][:, places], y[held])
 
-        if len(np.unique(families)) < FOLDS:
-            families = np.unique(design, axis=0, return_inverse=True)[1].ravel()  # each architecture is one
         every, folds = list(range(len(self.names))), list(left_out(families[:, None], FOLDS))
         whole = [density(held, every) for held in folds]
         for term in TERMS.values():
@@ -423,9 +421,10 @@ def _mean_of_families(values: Vector, families: np.ndarray, share: float) -> tup
     """
     _, place, sizes = np.unique(families, return_inverse=True, return_counts=True)
     each, told = np.bincount(place, values) / sizes, sizes / (1 + (sizes - 1) * share)
-    weights, count = told / told.sum(), len(sizes)
+    weights = told / told.sum()
     mean = float(weights @ each)
-    return mean, float(np.sqrt(count / (count - 1) * (weights**2 @ (each - mean) ** 2)))
+    # a family that counts for much is near to a mean that it sets itself
+    return mean, float(np.sqrt(weights**2 @ ((each - mean) / (1 - weights)) ** 2))
 
 
 def _once_each(rows: Rows, table: Any) -> Rows:

@@ -84,6 +84,8 @@ class Law(Reader, ABC):
     """Whether its intervals say what distance from the data costs, so that it may be asked outside its domain."""
     repeats_tell: ClassVar[bool] = True
     """Whether a second measurement of an architecture says more of the law: if most of its spread is luck."""
+    beyond: ClassVar[str | None] = None
+    """The size that a plan raises beyond the domain, where the last of the model's would add nothing."""
     mixed: ClassVar[tuple[str, ...]] = ()
     """Columns that say how a row was measured, and may differ all the same: what is counted hardly depends on them."""
     usual_target: ClassVar[str] = "memorized_above_chance"
@@ -444,8 +446,8 @@ class Law(Reader, ABC):
             if (len(draws) + 1) * min(probability, 1 - probability) < 1 - 1e-9:
                 end = 1 / (len(draws) + 1)
                 raise LawError(
-                    f"probability: {end:.3g} to {1 - end:.6g} can be told by the law's {len(draws)} draws, got "
-                    f"{probability:g}"
+                    f"probability: {end:.3g} to {1 - end:.6g} can be told by the law's {len(draws)} draws "
+                    f"(n_bootstrap), got {probability:g}"
                 )
         drawn = self._said(draws[:, :-1], columns)
         found = np.quantile(

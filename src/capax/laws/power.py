@@ -247,6 +247,7 @@ class AssociationLaw(Product):
 
     name: ClassVar[str] = "association"
     items: ClassVar[str] = "associations"
+    beyond: ClassVar[str | None] = "n_heads"
     factors = (
         Factor("a", "n_heads", ("n_heads",), usual=1.0),
         Factor("b", "context_size", ("context_size",), _log_less_one, 1.0, (1, "one token takes all attention")),

@@ -312,15 +312,16 @@ def has_exponent(power: Estimate, expected: float, what: str) -> Verdict:
     return agrees(f"the interval of the exponent of {what} holds it", str(power))
 
 
-def difference(a: Numbers, b: Numbers, *, tried: int = 1) -> Estimate:
+def difference(a: Numbers, b: Numbers, *, tried: int = 1, unit: float = 0.0) -> Estimate:
     """Mean of a minus mean of b, with Welch's 95 % interval, wider where a is the best of several (Bonferroni).
 
     Args:
         tried: of how many a is the best.
+        unit: what values are whole numbers of, such as 1 of counts: those that are alike on both sides tell their
+            difference to one.
 
     Raises:
-        Unjudged: for fewer than 2 values on a side, or 2 that are alike on both: counts often are, by luck. More of
-            them, alike on both sides, tell their difference to one item.
+        Unjudged: for fewer than 2 values on a side, or 2 that are alike on both: counts often are, by luck.
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
     if min(len(first), len(second)) < 2:
@@ -329,16 +330,15 @@ def difference(a: Numbers, b: Numbers, *, tried: int = 1) -> Estimate:
     if np.ptp(first) == np.ptp(second) == 0 and min(len(first), len(second)) < 3:
         raise Unjudged("2 values that are alike on both sides have no spread to judge their difference by")
     if np.ptp(first) == np.ptp(second) == 0:  # which Welch's degrees of freedom do not allow
-        item = float(max(first[0], second[0]) > 1 and gap == round(gap))  # shares and F1 are no counts
-        return Estimate(gap, gap - item, gap + item)
+        return Estimate(gap, gap - unit, gap + unit)
     with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of a side that is all alike: it may be
         interval = stats.ttest_ind(first, second, equal_var=False).confidence_interval(1 - (1 - LEVEL) / tried)
     return Estimate(gap, float(interval.low), float(interval.high))
 
 
-def larger(a: Numbers, b: Numbers, what: str, than: str, *, tried: int = 1) -> Verdict:
+def larger(a: Numbers, b: Numbers, what: str, than: str, *, tried: int = 1, unit: float = 0.0) -> Verdict:
     """Whether a, the best of so many that were tried, is larger than b on the mean."""
-    gap = difference(a, b, tried=tried)
+    gap = difference(a, b, tried=tried, unit=unit)
     measured = f"{np.mean(a):.4g} against {np.mean(b):.4g}; difference {gap}"
     return above(
         gap,

@@ -57,7 +57,7 @@ def families(question: Question, multiple: int | None, further: Sequence[Sequenc
     """Networks of every depth, kind of tables and width: as they were given, or the usual ones.
 
     Where all the law's data had one depth, number of heads or head size, so have the networks. Where the usual heads
-    are larger than any of the law's data, its largest are tried, too, so that such a network does not lie outside of
+    are larger than any of the law's data, its largest are tried first, so that such a network does not lie outside of
     the domain for its heads alone.
 
     Args:
@@ -81,8 +81,8 @@ def families(question: Question, multiple: int | None, further: Sequence[Sequenc
         known = {column: domain.largest(column, question.kinds | fields) for column in ("d_head", "d_model")}
         for width in widths if further is None else sorted({*widths, *further[number]}):
             usual = question.spec({**sizes, "d_model": width}, fields)
-            models.append(usual)
             if sizes["d_head"] is None and usual.d_head > known["d_head"] and width <= known["d_model"]:
                 models.append(question.spec({**sizes, "d_head": int(known["d_head"]), "d_model": width}, fields))
+            models.append(usual)
         family += [number] * (len(models) - len(family))
     return Families(models, question.table(models), np.array(family))

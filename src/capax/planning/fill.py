@@ -1,4 +1,4 @@
-"""How full a network may be, as a few files tell: a geometric mean, its spread, and what a new file may be."""
+"""What a few files tell of a new one: a geometric mean and its spread; how full a network may be for it."""
 
 from __future__ import annotations
 

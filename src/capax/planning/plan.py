@@ -42,7 +42,7 @@ from capax.training.workers import Workers
 BUILT = "built, not trained, where there are as many heads as edges: one edge a head is always enough"
 
 REACHES = tuple(2**power for power in range(8))
-"""How many times beyond the domain's end the last axis goes, in turn, until the smallest that is enough is found."""
+"""How many times beyond the domain's end sizes go, in turn, until the smallest that is enough is found."""
 
 
 def predict(

@@ -276,15 +276,17 @@ class Question:
 
         Args:
             multiple: what those of the last axis are multiples of.
-            reach: how many times beyond the domain's end they go, the others in doublings of that end.
+            reach: how many times beyond the domain's end the last axis goes, or in doublings the one of the law's.
         """
         names = [name for name in self.axes if name in self.sizes or name not in self.law.found]
         self.check_multiple(names[-1], multiple)
         by = dict(self.model.steps) | ({} if multiple is None else {names[-1]: multiple})
-        found = {name: self.choices(name, by.get(name, 1), reach if name == names[-1] else 1) for name in names}
-        for name in names[:-1]:
-            if name not in self.sizes and len(found[name]) > 1:  # one value of all data is the law's
-                found[name] += [found[name][-1] * 2**doubling for doubling in range(1, int(math.log2(reach)) + 1)]
+        beyond = self.law.beyond or names[-1]
+        found = {
+            name: self.choices(name, by.get(name, 1), reach if name == names[-1] == beyond else 1) for name in names
+        }
+        if beyond in names[:-1] and beyond not in self.sizes:
+            found[beyond] += [found[beyond][-1] * 2**doubling for doubling in range(1, int(math.log2(reach)) + 1)]
         return found
 
     def models(self, grid: Mapping[str, Sequence[int]], probability: float | None = None) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 import numpy as np
@@ -264,12 +265,15 @@ def _drawn_anew(runs: Sequence[Measurement]) -> list[pl.DataFrame]:
     none above its library. All errors of a law come from one fit, so pairs of errors alone do not tell how far apart
     two laws are: another study would have given other fits.
     """
-    table, rivals = tables.table(runs), (LAW, PowerLaw(), LogisticLaw(), _polynomial(tables.table(runs)))
+    table, rivals = tables.table(runs), [LAW, PowerLaw(), LogisticLaw()]
+    with suppress(Unjudged):  # too few networks for one
+        rivals.append(_polynomial(table))
     laws = [clone(law).set_params(n_bootstrap=1).fit(table) for law in rivals]
     law = min(laws, key=lambda one: one.sigma_)
     library, said = table["library_size"].to_numpy(), law.predict(table)
     below = ~law.rows_.complete
     errors = np.log(table[law.target].to_numpy()[below] / said[below])
+    errors = errors / np.sqrt(1 - len(law.solution_.free) / len(errors))  # a fit takes its share of them
     generator = numpy_generator(0, "grids drawn anew")
     drawn = [np.minimum(said * np.exp(generator.choice(errors, len(said))), library) for _ in range(STUDIES)]
     return [table, *(table.with_columns(pl.Series(law.target, counts)) for counts in drawn)]
@@ -286,7 +290,7 @@ def _mean_in(found: Float[np.ndarray, "studies networks"]) -> ev.Estimate:
     """The mean of the first study, of networks and of fits that might have been others.
 
     How far networks differ tells the former (Student's t), the other studies the latter, by their quartiles: a fit that
-    strayed far in one of them must not decide.
+    strayed far in one of them must not decide. The noise of the networks is in both: the interval is rather wide.
     """
     of_networks, means = ev.mean(found[0]), found[1:].mean(1)
     of_fits = float(student.ppf((1 + LEVEL) / 2, len(means) - 1)) * iqr(means, scale="normal")

@@ -48,7 +48,7 @@ def ffn_alike(of: Evidence) -> Verdict:
     width = min(by_width(of.runs))
 
     def verdict(identity: np.ndarray, trained: np.ndarray) -> Verdict:
-        gap = ev.difference(identity, trained)
+        gap = ev.difference(identity, trained, unit=1)
         measured = f"width {width}: {identity.mean():.4g} frozen, {trained.mean():.4g} trained; difference {gap}"
         found = ev.alike(gap, 0.2 * float(np.mean(trained)), measured, "fifth")
         if found.answer == "agrees":
@@ -63,7 +63,9 @@ def ffn_frozen_higher(of: Evidence) -> Verdict:
     width = max(by_width(of.runs))
 
     def verdict(identity: np.ndarray, trained: np.ndarray) -> Verdict:
-        return _at_large(width, ev.larger(identity, trained, f"the identity at width {width}", "the trained FFN"))
+        return _at_large(
+            width, ev.larger(identity, trained, f"the identity at width {width}", "the trained FFN", unit=1)
+        )
 
     return ev.whatever("what the identity is", {name: verdict(*both) for name, both in _ffn(of, width).items()})
 
@@ -239,7 +241,7 @@ def flat_beyond(of: Evidence) -> Verdict:
 def heads_hold_more(of: Evidence) -> Verdict:
     """Four heads against two, at about the same number of coefficients."""
     two, four = (counts(run for run in of.runs if field(run, "n_heads") == heads) for heads in (2, 4))
-    verdict = ev.larger(four, two, "the count of four heads", "that of two with as many coefficients")
+    verdict = ev.larger(four, two, "the count of four heads", "that of two with as many coefficients", unit=1)
     if of.scale == "paper":
         return verdict
     size, cut = of.runs[0].parameters.trainable, any(run.stop_reason == "budget" for run in of.runs)
