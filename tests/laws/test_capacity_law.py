@@ -52,7 +52,7 @@ def test_heads_against_width_are_told_by_what_the_data_say_of_their_channels() -
     place = shipped.names.index("c")
     more, (low, high) = shipped.solution_.values["c"], np.quantile(shipped.bootstrap()[:, place], (0.025, 0.975))
     said = shipped.heads_or_width()
-    assert f"four times the heads holds {4**more:.2f} times as many bits ({4**low:.2f} to {4**high:.2f})" in said
+    assert f"four times the heads holds {4**more:.2f} times as many bits ({4**low:.2f} to {4**high:.2f}" in said
     assert ("beyond doubt" in said) == (shipped.parameters_["c"] is None)
     assert "Härmä et al. 2024 conclude" in said
     assert capax.CapacityLaw(axes=["n_layers"]).fit(drawn(0, n_layers=-0.4)).heads_or_width() is None

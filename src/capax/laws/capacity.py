@@ -327,10 +327,10 @@ class CapacityLaw(Product):
         ends = [self.solution_.values["c"], *np.quantile(self.bootstrap()[:, place], tails(LEVEL))]
         more, low, high = (f"{4**end:.2f}" for end in ends)
         doubtful = "c" in self.undetermined_
-        doubt = " (families that were left out of fits do not bear it out beyond doubt)" if doubtful else ""
+        doubt = "; families that were left out of fits do not bear it out beyond doubt" if doubtful else ""
         return (
             f"Of two networks with as many effective parameters, one with four times the heads holds {more} times as "
-            f"many bits ({low} to {high}){doubt}: most of what heads add is their parameters. Härmä et al. 2024 "
+            f"many bits ({low} to {high}{doubt}): most of what heads add is their parameters. Härmä et al. 2024 "
             "conclude, of counts of sequences, that a head costs less than width (known from summaries); "
             "docs/how-to/choose-heads.md compares."
         )
