@@ -58,7 +58,7 @@ Counted = Callable[[int, int, int], float]
         ("figure-9", 0, as_law, lambda n, h, b: h * b * n),
         ("figure-9", 1, as_law, lambda n, h, b: 300 * b / (n - 1) ** 2),
         ("figure-9", 2, as_law, lambda n, h, b: 24 * b / (n - 1) ** (0.7 + 0.2 * h)),
-        ("figure-10", 2, as_law, lambda n, h, b: 200 - 45 * h + b + 3 * n),
+        ("figure-10", 2, as_law, lambda n, h, b: 640 - 20 * h - 20 * b - 3 * n),
         ("equation-12", 0, as_law, lambda n, h, b: b**3 / 40),
         ("equation-12", 1, lambda n, h, b: 5 * h**2 * b, lambda n, h, b: b**2),
         ("equation-12", 1, lambda n, h, b: 0.005 * h * parameters(h, b), lambda n, h, b: 0.0005 * b * parameters(h, b)),
