@@ -112,7 +112,7 @@ def test_more_or_surer_needs_no_less(target: int, probability: float) -> None:
 
 @cache
 def fitted() -> Law:
-    return capax.PowerLaw(n_bootstrap=100).fit(pl.read_csv(REAL))
+    return capax.PowerLaw(n_bootstrap=200).fit(pl.read_csv(REAL))
 
 
 def test_gains_are_differences_per_parameter(law: Law) -> None:
