@@ -5,58 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from capax.errors import LawError, OutsideDomain, shown
+from capax.errors import LawError, OutsideDomain
 from capax.laws.law import Law
-from capax.planning.cost import PEAKS, Accelerator, Cost, assumptions, hours, least_hours, operations
+from capax.planning.cost import Cost, assumptions, hours, least_hours, operations
 from capax.planning.families import WIDEST, Families, families, finer
 from capax.planning.fill import Fill
 from capax.planning.known import EXPOSURES, Seen, known_by
+from capax.planning.options import Options
 from capax.planning.question import Columns, Question, of_kinds, of_new_measurement, predicted
-from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network, Precision, Smallest
+from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network
 from capax.planning.written import Written
 from capax.results import LEVEL
-from capax.specs.spec import positive, whole
 
 LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
 ROUNDED = "bits are those of float32; weights rounded to bfloat16 keep nearly all of them: docs/how-to/quantize.md"
-
-
-def checked_budget(
-    parameters: Any,
-    bytes_: Any,
-    hours: Any,
-    *,
-    precision: Any,
-    accelerator: Any,
-    smallest: Any,
-    multiple: Any = None,
-    exposures: Any = None,
-) -> Bounds:
-    """What a plan may spend, once its options have been checked.
-
-    Raises:
-        LawError: that names the option, as `plan` calls it.
-    """
-    counts = {"budget_parameters": parameters, "budget_bytes": bytes_, "multiple": multiple, "exposures": exposures}
-    for name, value in counts.items():
-        if value is not None:
-            whole(name, value, error=LawError)
-    if hours is not None:
-        positive("budget_hours", hours, error=LawError)
-    choices = (
-        ("precision", precision, BYTES),
-        ("accelerator", accelerator, PEAKS),
-        ("smallest", smallest, get_args(Smallest)),
-    )
-    for name, value, known in choices:
-        if value not in known:
-            raise LawError(f"{name}: {', '.join(known)}, got {shown(value)}")
-    return Bounds(parameters=parameters, bytes=bytes_, hours=hours)
 
 
 @dataclass(frozen=True)
@@ -94,14 +61,10 @@ class Weighed:
 def weigh(
     question: Question,
     target: int | None,
+    options: Options,
     tried: Families,
     *,
-    probability: float,
-    budget: Bounds,
-    precision: Precision,
-    exposures: int | None,
     n_exposures: int,
-    extrapolate: bool | None,
     fill: Fill,
     written: Written | None,
 ) -> Weighed:
@@ -115,10 +78,11 @@ def weigh(
         LawError: where the domain or the budget leaves no network.
     """
     law, table, models, task = question.law, tried.table, tried.models, question.task
+    budget = options.budget
     inside = law.inside_domain(table)
-    seen = Seen.of(table, exposures)
+    seen = Seen.of(table, options.exposures)
     items = seen.share * fill.share / question.per_item
-    levels = (1 - LEVEL) / 2, 1 - probability, 0.5, (1 + LEVEL) / 2
+    levels = (1 - LEVEL) / 2, 1 - options.probability, 0.5, (1 + LEVEL) / 2
     low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
     worth = np.array([operations(one, task, 1.0, n_exposures) for one in models])
     shortest = least_hours(n_exposures, table["n_layers"])
@@ -127,13 +91,14 @@ def weigh(
     if budget.hours is not None and target is None:  # a training shows no more items in these hours
         promised = np.minimum(could, np.floor(budget.hours / hours(worth)))
     held = promised if target is None else np.full(len(models), float(target))
-    n_bytes = table["total_parameters"] * BYTES[precision]
+    n_bytes = table["total_parameters"] * BYTES[options.precision]
     if written is not None:
         n_bytes = np.array([written.n_bytes(one, **task.sizes()) for one in models])
     allowed = {"parameters": table["trainable_parameters"], "bytes": n_bytes}
     if budget.hours is not None:
         allowed["hours"] = np.maximum(hours(worth * (held if target is not None else 1.0)), shortest)
-    kept = np.full(len(models), True) if (law.travels if extrapolate is None else extrapolate) else inside & seen.inside
+    anywhere = law.travels if options.extrapolate is None else options.extrapolate
+    kept = np.full(len(models), True) if anywhere else inside & seen.inside
     if not kept.any():
         of_all = set.intersection(*(set(why_outside(law, table, seen, at)) for at in range(len(models))))
         words = sorted(of_all) or [law.domain_.in_words(), *seen.domain]
@@ -193,14 +158,8 @@ def between_the_usual(tried: Families, found: Weighed, multiple: int | None) -> 
 def frontier(
     question: Question,
     target: int | None,
+    options: Options,
     *,
-    probability: float,
-    multiple: int | None,
-    budget: Bounds,
-    precision: Precision,
-    exposures: int | None,
-    accelerator: Accelerator,
-    extrapolate: bool | None,
     fill: Fill | None = None,
     shown_exposures: int | None = None,
     written: Written | None = None,
@@ -213,10 +172,7 @@ def frontier(
     Args:
         question: the law, and what it is asked about.
         target: items to hold; None to ask how many the budget holds.
-        probability, multiple, precision, extrapolate: those of `plan`.
-        budget: what may be spent.
-        exposures: times that each item is seen; where given, the items have to be known by then.
-        accelerator: on which the training is reckoned, too.
+        options: those of `plan`.
         fill: how full a network may be; to the brim where nothing is said.
         shown_exposures: times that items are shown in the training by which the fill was measured; by default in one
             to convergence, after which the rest takes eight times as many steps.
@@ -226,7 +182,8 @@ def frontier(
     Raises:
         LawError: where neither target nor budget is given, or the budget leaves no network.
     """
-    if target is None and budget == Bounds():
+    exposures, multiple, accelerator = options.exposures, options.multiple, options.accelerator
+    if target is None and options.budget == Bounds():
         raise LawError(
             f"items: is required, or a budget ({', '.join(f'budget_{name}' for name in Bounds.model_fields)})"
         )
@@ -235,12 +192,8 @@ def frontier(
         weigh,
         question,
         target,
-        probability=probability,
-        budget=budget,
-        precision=precision,
-        exposures=exposures,
+        options,
         n_exposures=n_exposures,
-        extrapolate=extrapolate,
         fill=fill or Fill(),
         written=written,
     )
@@ -271,7 +224,10 @@ def frontier(
             efficient=is_efficient(at, size, total, places),
             outside=why_outside(law, table, seen, at),
             cost=Cost.of(
-                float(found.worth[at] * found.held[at]), accelerator, sizes["d_model"], float(found.shortest[at])
+                float(found.worth[at] * found.held[at]),
+                accelerator,
+                sizes["d_model"],
+                float(found.shortest[at]),
             ),
         )
 
@@ -283,7 +239,7 @@ def frontier(
     limited = (LIMITED,) if (found.promised[places] < found.could[places]).any() else ()
     widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
     more = found.kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~found.enough)
-    rounded = (ROUNDED,) if precision == "bfloat16" and written is None else ()
+    rounded = (ROUNDED,) if options.precision == "bfloat16" and written is None else ()
     ended = (WIDER,) if more.any() and "d_model" not in question.sizes else ()
     within = np.flatnonzero(found.inside & found.kept)
     sure = within[found.enough[within]] if target is not None else within[:0]
@@ -294,12 +250,12 @@ def frontier(
         items=target,
         **question.named,
         **kinds,
-        probability=probability,
-        precision=precision,
+        probability=options.probability,
+        precision=options.precision,
         architectures=tuple(map(described, places)),
         nearest=None if nearest is None else first,
         bits=None if target is None else target * question.per_item,
-        budget=budget,
+        budget=options.budget,
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
         largest_inside=described(within[np.argmax(found.promised[within])]) if len(within) else None,
         measured=measured_near(question, first),

@@ -9,31 +9,60 @@ import numpy as np
 from capax.errors import CapaxError, LawError, shown
 from capax.planning.bits import drivers, frontier, is_efficient, measured_near
 from capax.planning.fill import Fill
+from capax.planning.options import Options
 from capax.planning.question import Question
 from capax.planning.results import BitsFrontier, Network
 from capax.planning.written import Written, ways
 
 
-def by_bytes(question: Question, target: int | None, *, fill: Fill | None = None, **options: Any) -> BitsFrontier:
+def smallest_networks(
+    question: Question,
+    target: int | None,
+    options: Options,
+    *,
+    fill: Fill | None = None,
+    shown_exposures: int | None = None,
+) -> BitsFrontier:
+    """Of each family the network that is smallest, or within the budget holds most: by parameters, or bytes of a file.
+
+    Args:
+        question, target, options, fill, shown_exposures: those of `frontier`.
+
+    Raises:
+        LawError: as `frontier` and `by_bytes`.
+    """
+    find = by_bytes if options.smallest == "bytes" else frontier
+    return find(question, target, options, fill=fill, shown_exposures=shown_exposures)
+
+
+def by_bytes(
+    question: Question,
+    target: int | None,
+    options: Options,
+    *,
+    fill: Fill | None = None,
+    shown_exposures: int | None = None,
+) -> BitsFrontier:
     """Of each family the network and the precision whose file is smallest, or within the budget holds most.
 
     What is left of a network's bits at a precision is that of the study that ships, and its spread is in the intervals.
 
     Args:
-        question, target, fill, options: those of `frontier`. A budget of bytes is of the file.
+        question, target, options, fill, shown_exposures: those of `frontier`. A budget of bytes is of the file.
 
     Raises:
         LawError: as `frontier`, where it does so for every precision; for a precision.
     """
-    if options["precision"] != "float32":
+    if options.precision != "float32":
         raise LawError(
-            f"precision: is chosen where bytes are to be small (--target bytes), got {shown(options['precision'])}"
+            f"precision: is chosen where bytes are to be small (--target bytes), got {shown(options.precision)}"
         )
     found: list[BitsFrontier] = []
     errors: list[CapaxError] = []
     for way in ways():
         try:
-            found.append(frontier(question, target, fill=_filled(fill, way), written=way, **options))
+            filled = _filled(fill, way)
+            found.append(frontier(question, target, options, fill=filled, shown_exposures=shown_exposures, written=way))
         except CapaxError as error:  # within the budget there may be none
             errors.append(error)
     if not found:

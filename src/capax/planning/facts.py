@@ -12,11 +12,11 @@ from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.overview import Displayed, Overview
-from capax.planning.bits import checked_budget, frontier
-from capax.planning.by_bytes import by_bytes
+from capax.planning.by_bytes import smallest_networks
 from capax.planning.cost import Accelerator
 from capax.planning.fills import exposures, fill, of_bounds
-from capax.planning.question import SUREST, Question, as_sequences, predicted
+from capax.planning.options import Options
+from capax.planning.question import Question, as_sequences, predicted
 from capax.planning.results import SIZES, Network, Precision, Smallest, held_in_words, networks, verified
 from capax.planning.written import ways
 from capax.probes.quantization import recalled_share
@@ -25,7 +25,7 @@ from capax.results import LEVEL, Interval, Measurement, Result
 from capax.seeds import numpy_generator
 from capax.specs import Facts, Mac
 from capax.specs.facts import Tokenization
-from capax.specs.spec import positive, proper_share
+from capax.specs.spec import proper_share
 from capax.store import Store
 from capax.store.tables import IN_BITS
 from capax.tasks.facts.encoding import columns_by_place, prepared
@@ -243,16 +243,16 @@ def plan_facts(
     law = load_law(law)
     if law.target not in IN_BITS or law.along is not None:
         raise LawError(f"law: one of capacity in bits, got {law.name}")
-    budget = checked_budget(
-        budget_parameters,
-        budget_bytes,
-        budget_hours,
+    options = Options.checked(
+        budget_parameters=budget_parameters,
+        budget_bytes=budget_bytes,
+        budget_hours=budget_hours,
+        probability=probability,
         multiple=multiple,
         precision=precision,
         accelerator=accelerator,
         smallest=smallest,
     )
-    positive("probability", probability, SUREST, LawError)
     tokenizations = tuple(dict.fromkeys([tokenizations] if isinstance(tokenizations, str) else tokenizations))
     for one in tokenizations or ("",):
         if one not in TOKENIZATIONS:
@@ -269,19 +269,8 @@ def plan_facts(
     for kind in tokenizations:
         try:
             task = facts.tokenized(cast(Tokenization, kind))
-            found = (by_bytes if smallest == "bytes" else frontier)(
-                _question(law, task, sizes),
-                task.library_size,
-                probability=probability,
-                multiple=multiple,
-                budget=budget,
-                precision=precision,
-                exposures=None,
-                accelerator=accelerator,
-                extrapolate=None,
-                fill=held,
-                shown_exposures=exposures(task),
-            )
+            question = _question(law, task, sizes)
+            found = smallest_networks(question, task.library_size, options, fill=held, shown_exposures=exposures(task))
         except CapaxError as error:  # of these tokens; others may do
             errors.append(error)
             notes.append(f"{kind}: {error}")

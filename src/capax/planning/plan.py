@@ -14,10 +14,11 @@ from capax.errors import LawError, OutsideDomain, shown
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
 from capax.planning import bits, proxies
-from capax.planning.by_bytes import by_bytes
+from capax.planning.by_bytes import smallest_networks
 from capax.planning.cost import Accelerator
 from capax.planning.fill import Fill
 from capax.planning.known import Seen
+from capax.planning.options import Options
 from capax.planning.question import SUREST, Columns, Question, of_kinds, of_new_measurement, predicted
 from capax.planning.results import (
     BYTES,
@@ -183,40 +184,28 @@ def plan(
             f"law: {law.name} says what is known after so many {law.along}; a plan needs one of what is held"
         )
     in_bits = law.target in IN_BITS
-    if extrapolate is not None:
-        truth("extrapolate", extrapolate, LawError)
     if target is None and not in_bits:
         raise LawError("items: is required, how many are to be held")
     if target is not None:
         whole("items", target, error=LawError)
-    reckoned = accelerator if accelerator is not None else "h100"
-    budget = bits.checked_budget(
-        budget_parameters,
-        budget_bytes,
-        budget_hours,
+    options = Options.checked(
+        budget_parameters=budget_parameters,
+        budget_bytes=budget_bytes,
+        budget_hours=budget_hours,
+        probability=probability,
         multiple=multiple,
-        exposures=exposures,
         precision=precision,
-        accelerator=reckoned,
+        exposures=exposures,
+        accelerator=accelerator if accelerator is not None else "h100",
         smallest=smallest,
+        extrapolate=extrapolate,
     )
-    positive("probability", probability, SUREST, LawError)
     _check_bits(law, budget_bytes=budget_bytes, exposures=exposures, budget_hours=budget_hours, accelerator=accelerator)
     if smallest == "bytes" and not in_bits:
         raise LawError(f"smallest: bytes (--target bytes) only for laws in bits, such as capacity; {law.name} is none")
     question = Question(law, sizes, target)
     if in_bits:
-        return (by_bytes if smallest == "bytes" else bits.frontier)(
-            question,
-            target,
-            probability=probability,
-            multiple=multiple,
-            budget=budget,
-            precision=precision,
-            exposures=exposures,
-            accelerator=reckoned,
-            extrapolate=extrapolate,
-        )
+        return smallest_networks(question, target, options)
     assert target is not None
     for reach in REACHES if extrapolate else REACHES[:1]:
         table, kept, outside = _candidates(question, multiple, reach, probability, extrapolate)

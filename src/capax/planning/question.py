@@ -67,7 +67,6 @@ class Question:
         self.kind = _task(law, given.pop("task", own.tag()))
         self.model = law.domain_.model_class(law.items)
         self.told = {name: value for name, value in law.domain_.protocol.items() if value is not None}
-        of_task, of_model = self.kind.size_fields(), self.model.size_fields()
         self.following = {} if self.kind is own else self._following(given)
         given = {name: value for name, value in given.items() if name not in self.following}
         given |= {"embeddings": TRAINED} if self.following else {}
@@ -77,35 +76,18 @@ class Question:
         self.tables = law.coded["embeddings"] if "embeddings" in coded and "embeddings" not in given else None
         self.kinds = {name: self._kind(name, given.pop(name, None)) for name in coded}
         self.kinds |= {name: given.pop(name) for name in list(given) if self._is_kind(name, given[name])}
-        known_already = (*of_task, *self.along, *COUNTED, *law.coded, *self.following)
-        further = [name for name in law.columns if name not in known_already]
-        further += [name for name in given if name in of_model and name not in of_task]
-        usual = self.model.size_axes()
-        self.axes = (*(name for name in dict.fromkeys(further) if name not in usual), *usual)
+        self.axes = self._axes(given)
         self._refuse_columns_of_no_model(law.columns)
-        for name, value in given.items():
-            if name not in of_task and self._is_word(name):
-                raise LawError(
-                    f"{name}: the law's data do not say theirs, so it cannot be asked for, got {shown(value)}"
-                )
-            if name not in of_task and name not in self.axes:
-                allowed = ", ".join({**of_task, **of_model, **dict.fromkeys(self.axes)})
-                raise LawError(f"{name}: no such size; allowed are {allowed}; got {shown(value)}")
+        self._refuse_unknown(given)
         if items is not None and law.needed_for is not None:
             given[law.needed_for] = items
+        of_task = self.kind.size_fields()
         self.given = {name: whole(name, value, error=LawError) for name, value in given.items() if name in of_task}
         self.sizes = {name: value for name, value in given.items() if name not in of_task}
-        fields: dict[str, Any] = dict(self.given)
-        if not self.following:
-            own_fields = self.kind.model_fields  # of facts, lengths and vocabulary follow from the file
-            missing = [name for name in self.kind.size_axes() if name in own_fields and name not in self.given]
-            fixed = {name: value for name in missing if (value := self._fixed(name)) is not None}
-            fields = self.of(self.kind) | fixed | fields
-        fields |= {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
         in_bits = law.target in IN_BITS  # such a law is asked for more items than one can train on
         if not in_bits and (items or 1) > LARGEST_LIBRARY:
             raise LawError(f"items: at most {LARGEST_LIBRARY} items, got {items}")
-        self.task = self.kind.of_size(1 if in_bits else items or 1, **fields)
+        self.task = self.kind.of_size(1 if in_bits else items or 1, **self._fields())
         worth = self.task.bits_per_item if law.target in OF_RECALL else self.task.information_per_item
         self.per_item = worth() if in_bits else 1.0
         known = self.task.columns()
@@ -117,6 +99,37 @@ class Question:
         if items is not None and law.needed_for is None and items > self.most:
             told = ", ".join(f"{name} {value}" for name, value in self.asked.items())
             raise LawError(f"items: at most {self.most} {self.kind.unit} ask distinct questions ({told}), got {items}")
+
+    def _axes(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The model's sizes that the law may depend on, or that were given; the usual ones last."""
+        of_task, of_model = self.kind.size_fields(), self.model.size_fields()
+        known_already = (*of_task, *self.along, *COUNTED, *self.law.coded, *self.following)
+        further = [name for name in self.law.columns if name not in known_already]
+        further += [name for name in given if name in of_model and name not in of_task]
+        usual = self.model.size_axes()
+        return (*(name for name in dict.fromkeys(further) if name not in usual), *usual)
+
+    def _fields(self) -> dict[str, Any]:
+        """The fields of the task: as they were given, else as all the law's data had them."""
+        fields: dict[str, Any] = dict(self.given)
+        if not self.following:
+            own_fields = self.kind.model_fields  # of facts, lengths and vocabulary follow from the file
+            missing = [name for name in self.kind.size_axes() if name in own_fields and name not in self.given]
+            fixed = {name: value for name in missing if (value := self._fixed(name)) is not None}
+            fields = self.of(self.kind) | fixed | fields
+        return fields | {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
+
+    def _refuse_unknown(self, given: Mapping[str, Any]) -> None:
+        """Raise LawError for what is no size of the task or the model."""
+        of_task = self.kind.size_fields()
+        for name, value in given.items():
+            if name not in of_task and self._is_word(name):
+                raise LawError(
+                    f"{name}: the law's data do not say theirs, so it cannot be asked for, got {shown(value)}"
+                )
+            if name not in of_task and name not in self.axes:
+                allowed = ", ".join({**of_task, **self.model.size_fields(), **dict.fromkeys(self.axes)})
+                raise LawError(f"{name}: no such size; allowed are {allowed}; got {shown(value)}")
 
     def _refuse_columns_of_no_model(self, columns: Sequence[str]) -> None:
         """Raise LawError where the law depends on what no model has, such as a column of somebody's table."""
