@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from capax.overview import Displayed, Overview
-from capax.planning.facts import FactsInFile
-from capax.planning.results import Precision, held_in_words, verified
-from capax.results import Interval, Measurement, Result, Standing
+from capax.planning.facts import FactsInFile, FactsVerification
+from capax.planning.results import Precision, held_in_words
+from capax.results import Interval, Result, Standing
 from capax.text import amount, counted, percent
 
 
@@ -51,18 +51,6 @@ class Rule(Result):
     size: Annotated[float | None, Field(description="Its parameters by those of the plan's first; None without one.")]
 
 
-class AdapterVerification(Displayed, Result):
-    """The first adapter of a plan, trained on the file."""
-
-    held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
-    recall: float
-    measurement: Measurement
-
-    def overview(self) -> Overview:
-        """What a prompt or a notebook shows of it."""
-        return verified(self.held, self.measurement)
-
-
 class AdapterPlan(Displayed, Result):
     """Adapters over a frozen model that recall a share of a file's facts, smallest first."""
 
@@ -76,7 +64,7 @@ class AdapterPlan(Displayed, Result):
     rules: tuple[Rule, ...]
     source: str
     notes: tuple[str, ...]
-    verification: AdapterVerification | None = None
+    verification: FactsVerification | None = None
     schema_version: Literal[1] = 1
 
     def columns(self) -> dict[str, list[str]]:

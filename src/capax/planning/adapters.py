@@ -13,8 +13,8 @@ import numpy as np
 import polars
 
 from capax.errors import LawError, shown
-from capax.planning.adapter_plan import Adapter, AdapterPlan, AdapterVerification, Rule
-from capax.planning.facts import checked_recall, in_file
+from capax.planning.adapter_plan import Adapter, AdapterPlan, Rule
+from capax.planning.facts import FactsVerification, checked_recall, in_file
 from capax.planning.fill import FEWEST, geometric, of_new
 from capax.planning.fills import Measured, shares
 from capax.planning.results import BYTES, Precision
@@ -361,7 +361,7 @@ def _weights_of_nguyen() -> np.ndarray:
 
 def verify_lora(
     facts: Facts, plan: AdapterPlan, adapter: Adapter | None = None, *, held_out: str | None = None, **how: Any
-) -> AdapterVerification:
+) -> FactsVerification:
     """Train an adapter of a plan on the file, once, and keep it.
 
     Args:
@@ -380,4 +380,4 @@ def verify_lora(
     model = Lora(base=plan.base, lora={"r": chosen.r}, targets=chosen.targets, held_out=held_out)
     run = measure(facts, model, protocol=Mac(restarts=1), keep_weights=store is not None, **how)
     share = run.memorized / run.library_size
-    return AdapterVerification(held=share >= plan.recall, recall=share, measurement=run)
+    return FactsVerification(held=share >= plan.recall, recall=share, measurement=run)

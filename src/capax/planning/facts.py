@@ -85,7 +85,7 @@ class FactsNetwork(Network):
 
 
 class FactsVerification(Displayed, Result):
-    """The first network of a plan, trained on the file."""
+    """The first network, or adapter, of a plan, trained on the file."""
 
     held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
     recall: Annotated[float, Field(description="Share of the asked facts that it recalled.")]
