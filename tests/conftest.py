@@ -125,13 +125,13 @@ def no_measurement_is_above_a_bound() -> Iterator[None]:
 
     What its probabilities know of a random library is no more than its weights' bits, but for a chance of 2^-64.
     """
-    from capax.protocols import measure
+    from capax.protocols import perform
     from capax.specs import Associations, Sequences
     from capax.theory.bounds.catalogue import WEIGHT_BITS
     from capax.theory.bounds.exceeded import exceeded
     from capax.theory.bounds.stored_bits import SLACK
 
-    assemble = measure.assemble
+    assemble = perform.assemble
 
     def checked(*arguments: Any, **options: Any) -> Any:
         found = assemble(*arguments, **options)
@@ -144,7 +144,7 @@ def no_measurement_is_above_a_bound() -> Iterator[None]:
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measure, "assemble", checked)
+        patch.setattr(perform, "assemble", checked)
         yield
 
 

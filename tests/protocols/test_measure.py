@@ -11,7 +11,7 @@ import capax
 from capax.errors import SpecError
 from capax.protocols import mac, units
 from capax.protocols.mac import best_of_restarts_interval, interval_of_counts
-from capax.protocols.measure import perform, perform_together
+from capax.protocols.perform import perform, perform_together
 from capax.protocols.progress import Tracker
 from capax.results import Measurement, ResultError, Search
 from capax.results.overview import trained

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a page shows counts without torch
     from capax.training.pack import Outcome
 
 Train = Callable[..., "list[Outcome]"]
-"""Trains members of a run (`capax.protocols.measure`)."""
+"""Trains members of a run (`capax.protocols.perform`)."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ import torch
 from capax import interrupts, machine
 from capax.devices import VISIBLE, Device
 from capax.errors import CapaxError
-from capax.protocols.measure import perform, perform_together
+from capax.protocols.perform import perform, perform_together
 from capax.results import Measurement
 from capax.specs import Run
 from capax.specs.spec import whole
