@@ -19,14 +19,10 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?")
 
 
 def alike(one: str | None, other: str | None) -> bool:
-    """Whether two texts say the same but for rounding: numbers to 2 %, of law against law to 2 % of the largest.
-
-    Intervals of such differences end near 0, and are by fits that may end elsewhere by the last bit.
-    """
+    """Whether two texts say the same but for rounding: numbers to 2 %."""
     first, second = ([float(number) for number in NUMBER.findall(text or "")] for text in (one, other))
-    near = 0.02 * max(map(abs, second), default=0) if "fitted jointly" in (other or "") else 0
     same = NUMBER.sub("", one or "") == NUMBER.sub("", other or "")
-    return same and first == pytest.approx(second, rel=0.02, abs=near)
+    return same and first == pytest.approx(second, rel=0.02)
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from capax.papers.evidence import field
-from capax.papers.recipe import Unjudged
+from capax.papers.recipe import Evidence, Unjudged
 from capax.results import Measurement
 
 SATURATED = 0.9
@@ -38,6 +38,29 @@ def counts(runs: Iterable[Measurement]) -> np.ndarray:
 def full(run: Measurement) -> bool:
     """Whether the library's size sets the count, which then is a lower bound of what the network holds."""
     return run.memorized >= SATURATED * run.library_size
+
+
+def above_chance(of: Evidence) -> list[Measurement]:
+    """Those that recalled more than chance does.
+
+    Raises:
+        Unjudged: where there is none.
+    """
+    runs = [run for run in of.runs if run.above_chance]
+    if not runs:
+        raise Unjudged("nothing was recalled above chance")
+    return runs
+
+
+def spans_saturation(runs: Iterable[Measurement]) -> None:
+    """That some count is set by the library: before that nobody sees where a line ends.
+
+    Raises:
+        Unjudged: where none is.
+    """
+    most = max(run.memorized / run.library_size for run in runs)
+    if most < SATURATED:
+        raise Unjudged(f"no width of the grid saturates: at most {most:.0%} of a library is recalled")
 
 
 def not_full(runs: Iterable[Measurement]) -> None:
