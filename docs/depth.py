@@ -56,7 +56,10 @@ def exponents(runs: list[Measurement], size: str) -> str:
         return f"{values[name]:.3f} ({low:.3f} to {high:.3f})"
 
     _, of_size, of_depth, of_heads = law.names
-    return f"**{said(of_depth)}** over {SIZES[size]} ones, which have {said(of_size)}, heads {said(of_heads)}"
+    return (
+        f"**{said(of_depth)}** at equal {SIZES[size]} parameters (their exponent: {said(of_size)}; that of heads: "
+        f"{said(of_heads)})"
+    )
 
 
 def held_bits(found: Measurement | None) -> str:
@@ -132,7 +135,7 @@ def section() -> str:
     if len(whole) >= ENOUGH:
         told += [
             "",
-            f"In a power law of the {len(whole)} that converged, exponents (95 % intervals) of the depth are "
+            f"In a power law of the {len(whole)} that converged, the exponent of the depth (95 % interval) is "
             f"{exponents(whole, 'effective_parameters')}; {exponents(whole, 'trainable_parameters')}.",
         ]
     again = {key: run for key, run in second.items() if run is not None and run.capacity is not None}
@@ -141,8 +144,8 @@ def section() -> str:
     deepest = max(run.spec.model.columns()["n_layers"] for run in again.values())
     told += [
         "",
-        f"{len(again)}, of up to {deepest} layers, were trained on a second library, too, which no law is fitted to "
-        f"([store](capacity/{SECOND.name})): libraries of one network differ by {np.mean(apart):.1%} on the mean, "
+        f"{len(again)}, of up to {deepest} layers, were trained on a second library too, which no law is fitted to "
+        f"([store](capacity/{SECOND.name})): two libraries of one network differ by {np.mean(apart):.1%} on average, "
         f"{max(apart):.1%} at most. There the depth's exponent is "
         f"{exponents(list(again.values()), 'effective_parameters')}.",
     ]

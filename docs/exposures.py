@@ -261,12 +261,12 @@ def page(text: str) -> str:
         *forms(),
         "",
         "Held out: points of networks on a second library, and of the ladder's rung of 943,000 trained numbers, which "
-        "no law was fitted to; how many lie in the 95 % interval of the two laws together, as a plan with "
-        "`--exposures` has it, and measured by predicted:",
+        "no law was fitted to. How many lie in the 95 % interval of a plan with `--exposures`, which combines the two "
+        "laws, and measured / predicted:",
         "",
         *held_out(),
         "",
-        "Two restarts of networks of 50,000 trained numbers after 100 exposures: in one step an exposure, as the "
+        "Two restarts of networks of 50,000 trained numbers after 100 exposures: in one step per exposure, as the "
         "recipe has it, and in smaller batches "
         "([exposures-steps.toml](../examples/exposures-steps.toml)); bits known, and the share of what they hold:",
         "",

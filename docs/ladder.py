@@ -119,15 +119,17 @@ def section() -> str:
         )
         lines.append(f"| {' | '.join(cells)} |")
     later = ", ".join(
-        f"{sum(of)} of {len(of)} in those {when}" for when, of in zip(list(PREDICTED)[1:], inside[1:], strict=True)
+        f"{sum(of)} of {len(of)} in the intervals {when}"
+        for when, of in zip(list(PREDICTED)[1:], inside[1:], strict=True)
     )
     told = (
         f"{sum(inside[0])} of {len(inside[0])} measured lie in the first intervals (the first rung had been measured "
         f"before), {later}. The {len(BEYOND)} widest were not run: their cost assumes three trainings of {STEPS} "
-        f"steps, because the seventh needs more than 2,450 (the last that was run took {last.steps}). It assumes that "
-        f"{CORES} cores are as fast as they were at width {width(on_cores.spec)} ({rate / CORES / 1e9:.0f} GFLOP/s "
-        f"each, beside other work), and an H200 as fast as it was at width {width(last.spec)} with nothing else "
-        f"running: two trainings in {last.seconds:.0f} s ({gpu_rate / 1e12:.0f} TFLOP/s, products in TF32)."
+        f"steps, because the seventh needs more than 2,450 (the largest that was run took {last.steps} steps). It "
+        f"assumes that {CORES} cores are as fast as they were at width {width(on_cores.spec)} "
+        f"({rate / CORES / 1e9:.0f} GFLOP/s each, beside other work), and an H200 as fast as it was at width "
+        f"{width(last.spec)} with nothing else running: two trainings in {last.seconds:.0f} s "
+        f"({gpu_rate / 1e12:.0f} TFLOP/s, products in TF32)."
     )
     return "\n".join([*lines, "", told])
 

@@ -183,7 +183,7 @@ def section() -> str:
         "",
         *networks(),
         "",
-        f"Of these the size is known, and no more: the law of capacity is asked for networks of {DEPTHS[0]} and of "
+        f"Only the size of these networks is known: the law of capacity is asked for networks of {DEPTHS[0]} and of "
         f"{DEPTHS[1]} layers, whose tables are trained and whose heads fill the width, with the largest length and "
         "vocabulary of its data. After so many exposures, by the share that `reference:exposure` says is known then:",
         "",
@@ -224,7 +224,7 @@ def grid() -> str:
         [
             *lines,
             "",
-            f"{len(found.counts)} networks of widths {widths[0]} to {widths[-1]}, of which {rows['converged'].sum()} "
+            f"{len(found.counts)} networks of widths {widths[0]} to {widths[-1]}, {rows['converged'].sum()} "
             f"converged. On architectures that were left out the law of capacity errs by {ours:.1%}, the ECM by "
             f"{left_out(found, 'ecm') / ours:.0f} times as much.",
             "",
@@ -321,7 +321,7 @@ def distance() -> str:
     """The law of capacity fitted to the smaller networks, and asked for the larger ones."""
     every = tables.from_file("reference").drop_nulls("capacity_bits").sort(SIZE)
     ends = [f"{low:g} to {high:g} times" if np.isfinite(high) else f"{low:g} times and more" for low, high in BANDS]
-    lines = head("networks", "fitted to those of up to", "so many", *ends)
+    lines = head("networks", "fitted to those of up to", "number fitted", *ends)
     for kind, largest in ((kind, largest) for kind, ends in LARGEST.items() for largest in ends):
         rows = every if kind == "all" else every.filter(pl.col("ffn") == "mlp")
         small = rows.filter(pl.col(SIZE) <= largest)

@@ -63,7 +63,7 @@ def test_terms_that_matter_enter_and_others_are_left_out() -> None:
     law = capax.CapacityLaw(axes=ALL).fit(drawn(0, of=COLUMNS, n_layers=-0.3))
     assert set(law.undetermined_) >= {"c", "d_model", "seq_len"}
     assert law.parameters_["seq_len"] is None
-    assert law.undetermined_["seq_len"].startswith("drawn towards none: with it the log density")
+    assert law.undetermined_["seq_len"].startswith("shrunk towards no effect: with it the log density")
     row = {"n_layers": 4, "n_heads": 4, "d_head": 8, "d_model": 32, "vocab_size": 100, "seq_len": 8}
     said = law.predict({"effective_parameters": [3e3], **{name: [value] for name, value in row.items()}})
     assert said[0] == pytest.approx(6e3 * np.exp(-0.3 / 4), rel=0.05)

@@ -219,6 +219,11 @@ def test_an_adaptive_sweep_is_one_sweep(tmp_path: Path) -> None:
     assert len({moment.holder and moment.holder.since for moment in seen}) == 1
     assert [moment.done for moment in seen] == [1, 2, 3, 4, 5, 6]
     assert look(store).sweep == "none"
+    again = [*sweep_adaptively(asked[:1], store, law=law, budget=1, executor=Here(), device="cpu", tags=["known"])]
+    with Store(store) as opened:
+        tags = {run.key: set(run.tags) for run in opened.runs()}
+    assert again == []
+    assert {key for key, own in tags.items() if "known" in own} == {asked[0].key()}
     with pytest.raises(SpecError, match=r"^retries: .*-1"):
         list(sweep_adaptively(asked, store, law=law, budget=60, retries=-1))
 

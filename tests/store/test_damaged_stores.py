@@ -71,6 +71,7 @@ def test_writing_to_a_damaged_file_is_a_write_error(damaged: Path, three: list[M
         ("UPDATE failures SET attempts = 'many'", "failures"),
         ("UPDATE failures SET spec = '{'", "failures"),
         ("UPDATE imported SET row = '{'", "imported"),
+        ("UPDATE imported SET row = '[1]'", "imported"),
         ("DROP TABLE runs", "keys"),
     ],
 )

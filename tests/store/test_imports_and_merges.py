@@ -132,6 +132,9 @@ def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
         with pytest.raises(StoreError, match=r"^out: .*exists"):
             merge([a], c)
         c.unlink()
+    merge([a, a.parent / "." / a.name], c)
+    with Store(a) as once, Store(c) as twice:
+        assert [failure.attempts for failure in twice.failures()] == [failure.attempts for failure in once.failures()]
 
 
 def test_a_merge_keeps_all_imported_rows(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ import pytest
 from study import STUDY
 
 import capax
-from capax.errors import SpecError, StoreError, SweepFailed
+from capax.errors import SpecError, StoreError, SweepFailed, TrackerError
 from capax.results import Measurement
-from capax.sweeps.executors import Executor, Job, Report, do
+from capax.sweeps.executors import Executor, Here, Job, Report, do
 from capax.sweeps.under_way import SweepProgress, together
 from capax.testing.executors import impossible, small
 
@@ -174,6 +175,79 @@ def test_restarts_that_find_no_memory_together_are_tried_half_as_many_at_once(tm
     assert [one.curve for one in found.members] == [
         one.curve for one in do(Job((run,)), lambda: False).measurements[0].members
     ]
+
+
+def test_a_measured_pack_that_finds_no_memory_is_halved_from_its_size(tmp_path: Path) -> None:
+    class Measuring(Unlucky):
+        def wait(self, seconds: float) -> list[Report]:
+            (report,) = super().wait(seconds)
+            return [replace(report, pack_size=4)]
+
+    executor = Measuring(["memory"])
+    run = small().replace(protocol=capax.Mac(restarts=9))
+    list(capax.sweep([run], tmp_path / "s.db", executor=executor, device="cpu"))
+    assert executor.pack_sizes == [None, 2]
+    with capax.Store(tmp_path / "s.db") as store:
+        assert [*store.pack_sizes().values()] == [4]  # of the pack that found memory
+
+
+def test_a_pack_size_is_measured_once_in_a_sweep(tmp_path: Path) -> None:
+    class Measuring(Unlucky):
+        def wait(self, seconds: float) -> list[Report]:
+            (report,) = super().wait(seconds)
+            return [replace(report, pack_size=2 if report.job.pack_size is None else None)]
+
+    executor = Measuring([])
+    executor.slots = 1
+    runs = [small(epochs=epochs) for epochs in (2, 3, 4)]  # budgets change no step's time
+    assert len(list(capax.sweep(runs, tmp_path / "s.db", executor=executor, device="cpu"))) == 3
+    assert executor.pack_sizes == [None, 2, 2]
+
+
+def test_an_executor_serves_another_sweep_after_one_that_failed(tmp_path: Path) -> None:
+    class Finishing:
+        def __call__(self, seen: SweepProgress) -> None: ...
+
+        def finish(self, run: Measurement) -> None:
+            raise OSError("no network")
+
+    with Here() as executor:
+        with pytest.raises(TrackerError, match=r"^progress: OSError: no network$"):
+            list(capax.sweep([small(0)], tmp_path / "a.db", executor=executor, device="cpu", progress=Finishing()))
+        found = list(capax.sweep([small(1), small(2)], tmp_path / "b.db", executor=executor, device="cpu"))
+    assert len(found) == len(stored(tmp_path / "b.db")) == 2
+
+
+def test_a_job_that_somebody_else_stops_ends_the_sweep(tmp_path: Path) -> None:
+    with pytest.raises(SweepFailed, match=r"^a job was stopped from outside; it goes on from its checkpoint$"):
+        list(capax.sweep([small()], tmp_path / "s.db", executor=Unlucky(["stopped"]), device="cpu"))
+
+
+def test_a_loop_that_is_left_early_leaves_nothing_running(tmp_path: Path) -> None:
+    executor = Unlucky([])
+    runs = [small(epochs=epochs) for epochs in (2, 3, 4)]
+    for _ in capax.sweep(runs, tmp_path / "s.db", executor=executor, device="cpu"):
+        break
+    assert executor.stopped
+    assert executor.running == 0
+    assert len(stored(tmp_path / "s.db")) == 2  # both that were in flight
+    (found,) = capax.sweep([small(9)], tmp_path / "other.db", executor=executor, device="cpu")
+    assert stored(tmp_path / "other.db") == [found]
+
+
+def test_a_progress_that_raises_loses_no_run(tmp_path: Path) -> None:
+    class Both(Unlucky):
+        def wait(self, seconds: float) -> list[Report]:
+            return [report for _ in range(len(self.jobs)) for report in super(Both, self).wait(seconds)]
+
+    def raising(seen: SweepProgress) -> None:
+        if seen.done:
+            raise ValueError("mine")
+
+    runs = [small(epochs=epochs) for epochs in (2, 3)]
+    with pytest.raises(TrackerError, match=r"^progress: ValueError: mine$"):
+        list(capax.sweep(runs, tmp_path / "s.db", executor=Both([]), device="cpu", progress=raising))
+    assert {run.spec for run in stored(tmp_path / "s.db")} == set(runs)
 
 
 def test_a_pack_whose_time_is_up_goes_on_whole_while_its_checkpoints_advance(

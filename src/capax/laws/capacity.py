@@ -1,4 +1,4 @@
-"""The law of capacity in bits: exponents that data leave open are drawn towards none, and widen its intervals."""
+"""The law of capacity in bits: exponents that data leave open are shrunk towards no effect, and widen its intervals."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ class CapacityLaw(Product):
             mean, error = _mean_of_families(gain, families, self.common_.share) if folds else (0.0, np.inf)
             if mean <= SURE * error:
                 reason = (
-                    f"drawn towards none: with it the log density of a network that is left out of fits changes by "
+                    f"shrunk towards no effect: with it the log density of a network left out of the fit changes by "
                     f"{mean:.2g} ± {error:.2g} on average"
                 )
                 self._open |= dict.fromkeys(names, reason)
@@ -302,7 +302,7 @@ class CapacityLaw(Product):
 
     @property
     def _n_fitted(self) -> int:
-        """As many as the rows tell: a term that is drawn towards none counts in part."""
+        """As many as the rows tell: a term that is shrunk counts in part."""
         return len(self.rows_.counts) + 1 - self.solution_.dof
 
     def _not_told(self, solution: Solution) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A regression whose coefficients are drawn towards none, as far as the rows leave them open."""
+"""A regression whose coefficients are shrunk towards no effect, as far as the rows leave them open."""
 
 from __future__ import annotations
 

@@ -320,9 +320,10 @@ def recipes(name: str, figure: str | None = None) -> tuple[Recipe, ...]:
 
 
 def seconds(some: Iterable[Recipe], scale: Scale) -> float:
-    """Expected time of the runs of some recipes: a study that several share is run once."""
+    """Expected time of some recipes, runs and what judges train: a study that several share is run once."""
+    some = tuple(some)
     studies = {(one.paper, one.study.name): one.study.seconds.get(scale, 0.0) for one in some if one.study}
-    return sum(studies.values())
+    return sum(studies.values()) + sum(one.at_each_call.get(scale, 0.0) for one in some)
 
 
 class RecipeRow(Result):
@@ -334,7 +335,9 @@ class RecipeRow(Result):
     study: Annotated[str | None, Field(description="Runs that it shares with recipes of the same study, if any.")]
     claims: tuple[str, ...]
     runs: dict[Scale, int]
-    seconds: Annotated[dict[Scale, float], Field(description="Expected on two cores, of its study alone.")]
+    seconds: Annotated[
+        dict[Scale, float], Field(description="Expected on two cores: of its study, and of what its judges train.")
+    ]
     command: str
     missing: Annotated[
         str | None, Field(description="What has to be installed before its study is run; None where all is there.")

@@ -162,6 +162,16 @@ class Database:
             if identity(path) != file:
                 raise StoreWriteError(f"store: {self.path}: {what}: {path} was removed or replaced meanwhile")
 
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Several reads see the file as it is at the first of them, whatever others write meanwhile."""
+        self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with suppress(sqlite3.Error):  # of a damaged file, which the read has named
+                self._connection.execute("ROLLBACK")
+
     def read(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a query.
 

@@ -16,7 +16,7 @@ def merge(paths: Iterable[Path | str], out: Path | str) -> int:
 
     Of one key, the run that finished last counts. Failures are taken where no store has the run. Imported rows
     of all stores are kept, equal ones of one source once; where those of one source differ, later ones have a number
-    after it, as in `data.csv (2)`. Kept weights stay beside their stores.
+    after it, as in `data.csv (2)`. Kept weights stay beside their stores. A store that is named twice counts once.
 
     Raises:
         StoreError: when `out` exists, or a store cannot be read.
@@ -33,7 +33,7 @@ def merge(paths: Iterable[Path | str], out: Path | str) -> int:
     with outputs.written(out) as part:
         try:
             with Store(part) as merged:
-                for path in paths:
+                for path in {Path(path).resolve(): path for path in paths}.values():
                     with Store(path, create=False) as store:
                         merged.take(store)
                 count = len(merged.keys())

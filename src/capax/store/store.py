@@ -342,6 +342,8 @@ class Store(Displayed):
                 row = json.loads(text)
             except (ValueError, TypeError) as error:
                 raise StoreError(f"store: {self.path} is damaged: a row of {source}: {error}") from None
+            if not isinstance(row, dict):
+                raise StoreError(f"store: {self.path} is damaged: a row of {source}: {shown(row)}")
             if row.get("key") not in known:
                 found.setdefault(source, []).append(row)
         return found
@@ -410,10 +412,11 @@ class Store(Displayed):
         imported rows of both are kept, equal ones of one source once; where they differ, the other store's have a
         number after their source; tags are joined, and of two names that of the other store counts.
         """
-        runs = other._database.read(f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY finished, rowid")
-        failures = other._database.read(f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures ORDER BY failed, rowid")
-        called = other._database.read("SELECT key, name, tags FROM labels")
-        theirs = _by_source(other._database.read(IMPORTED_ROWS))
+        with other._database.unchanged():
+            runs = other._database.read(f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY finished, rowid")
+            failures = other._database.read(f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures ORDER BY failed, rowid")
+            called = other._database.read("SELECT key, name, tags FROM labels")
+            theirs = _by_source(other._database.read(IMPORTED_ROWS))
         with self._database.writing(f"{other.path} was not merged") as connection:
             connection.executemany(_MERGE_RUN, runs)
             connection.executemany(_MERGE_FAILURE, failures)

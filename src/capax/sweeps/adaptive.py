@@ -21,7 +21,7 @@ from capax.sweeps.adapt import adaptive, candidate_table, check, columns_of, fit
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds
 from capax.sweeps.sweep import ask
-from capax.sweeps.under_way import SweepProgress, UnderWay, Watch, reported
+from capax.sweeps.under_way import SweepProgress, UnderWay, Watch, reported, stored_labelled, telling
 from capax.text import listed
 
 
@@ -94,7 +94,8 @@ def sweep_adaptively(
                 )
                 record(seen)
                 if progress is not None:
-                    progress(seen)
+                    with telling():
+                        progress(seen)
 
             def run_batch(batch: list[Run]) -> Iterator[Measurement]:
                 nonlocal done, memorized, failed
@@ -106,7 +107,8 @@ def sweep_adaptively(
                 done, memorized = done + len(found), memorized + sum(run.memorized for run in found)
                 failed += len(batch) - len(found)
 
-            known = [found for run in runs if (found := opened.get(run.key())) is not None]
+            stored = (found for run in runs if (found := opened.get(run.key())) is not None)
+            known = [stored_labelled(opened, found, asked.labels) for found in stored]
             tell(SweepProgress(total=None, stored=len(known), done=0, running=0, failed=0))
             yield from adaptive(
                 law,

@@ -112,6 +112,7 @@ class SubmititJobs(Executor):
                 other.unlink(missing_ok=True)
             self._session.mkdir(parents=True, exist_ok=True)
             wanted.touch()
+            self._stopping = False
         try:
             with machine.starting_workers():  # the driver tells local jobs of Ctrl-C, as those on other nodes
                 handle = self._executor.submit(_do_in_job, job, wanted)

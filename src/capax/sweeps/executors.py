@@ -3,8 +3,8 @@
 Contract. A job is some runs that train together. `submit` takes one (at most `slots` are in flight), `wait` reports
 what has ended: every job exactly once, with its measurements or with why there are none; `running` counts those that
 were submitted and not yet reported. A job that dies, raises or finds no memory harms no other. `stop` asks the jobs in
-flight to write their checkpoints and end (they are reported as stopped); `close` ends everything at once. Results do
-not depend on the executor.
+flight to write their checkpoints and end (they are reported as stopped), and what is submitted once they have ended
+runs as before; `close` ends everything at once. Results do not depend on the executor.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Report:
         trouble: the process died, its time was up, no process could start, memory ran out, the training raised, or it
             was stopped from outside.
         message: the error, on one line.
-        pack_size: members that train together best, where this was measured.
+        pack_size: members that train together best, where this was measured; those that memory ran out with.
     """
 
     job: Job
@@ -144,6 +144,8 @@ class Here(Executor):
 
     def submit(self, job: Job) -> None:
         """Take a job; `wait` does it."""
+        if not self.running:
+            self._stopping = False
         self._jobs.append(job)
 
     def wait(self, seconds: float) -> list[Report]:
@@ -199,6 +201,8 @@ class Processes(Executor):
 
     def submit(self, job: Job) -> None:
         """Start a job in an idle process, or in a new one."""
+        if not self._running:
+            self._stopping.value = False
         pool = self._idle.pop() if self._idle else self._pool()
         with machine.starting_workers():
             try:
@@ -295,7 +299,7 @@ def _done(job: Job, stopping: Callable[[], bool], cores: AtOnce) -> Report:
     except Interrupted:
         return Report(job, trouble="stopped")
     except (OutOfMemory, MemoryError) as error:
-        return Report(job, trouble="memory", message=one_line(error) or "out of memory")
+        return Report(job, trouble="memory", message=one_line(error) or "out of memory", pack_size=size)
     except (CapaxError, ArithmeticError, RuntimeError, ValueError, OSError) as error:
         return Report(job, trouble="raised", message=one_line(error))
     return Report(job, tuple(found), pack_size=measured)

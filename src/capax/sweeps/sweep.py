@@ -18,7 +18,7 @@ from capax.store.file import check_path
 from capax.sweeps import packs, shards
 from capax.sweeps.executors import Executor, local, usual_workers
 from capax.sweeps.grid import read_study
-from capax.sweeps.under_way import SweepProgress, UnderWay, Watch, reported
+from capax.sweeps.under_way import SweepProgress, UnderWay, Watch, reported, telling
 
 
 def sweep(
@@ -41,7 +41,8 @@ def sweep(
     The arguments are checked at once, the runs done as they are asked for. A run is written to the store before it is
     yielded. What was killed is done when the sweep is started again; long runs go on from their checkpoints
     (`<store>-checkpoints`), with the same result. Ctrl-C waits until the runs in flight have written theirs, and until
-    those that have ended are stored, and is then raised; a second one ends everything at once.
+    those that have ended are stored, and is then raised; a second one ends everything at once. A loop that is left
+    early ends it as Ctrl-C does, and so does a `progress` that raises.
 
     Args:
         study: a study file (`read_study`), or the runs themselves.
@@ -80,7 +81,8 @@ def sweep(
             def tell(seen: SweepProgress) -> None:
                 record(seen)
                 if progress is not None:
-                    progress(seen)
+                    with telling():
+                        progress(seen)
 
             before = opened.keys() if progress is not None else set()
             under_way = UnderWay(asked.runs, opened, kept, asked.device, retries, keep_going, tell, asked.labels)

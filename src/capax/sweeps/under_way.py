@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Container, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,6 +56,7 @@ class UnderWay:
         self._kept: set[str] = set()
         self._unsaved: dict[str, None] = {}
         self._ending: CapaxError | None = None
+        self._stopped = False
         self._started = time.monotonic()
         self._stored = self._done = self._failed = self._memorized = self._in_flight = self.dead = 0
 
@@ -66,10 +68,7 @@ class UnderWay:
         for run in self._runs:
             if run.key() in self._kept and (found := self._store.get(run.key())) is not None:
                 self._memorized += found.memorized
-                if self._labels.lacking(found.name, found.tags):
-                    self._store.label(found.key, name=self._labels.name, tags=self._labels.tags)
-                    found = self._store.get(found.key) or found
-                yield found
+                yield stored_labelled(self._store, found, self._labels)
         self._pack_sizes = self._store.pack_sizes()
         self._queue.extend(map(self._job, together(missing)))
         try:
@@ -77,7 +76,7 @@ class UnderWay:
             while self._queue or self._executor.running:
                 while self._queue and self._executor.running < self._executor.slots:
                     with deferred():  # what was submitted is known to the executor
-                        self._executor.submit(job := self._queue.popleft())
+                        self._executor.submit(job := self._sized(self._queue.popleft()))
                         self._in_flight += len(job.runs)
                     self._tell()
                 yield from self._ended()
@@ -87,9 +86,13 @@ class UnderWay:
                 self._store.settle()
         except EndedAtOnce:
             raise
+        except GeneratorExit:  # nobody takes what comes now, but it is stored
+            self._stop()
+            while self._executor.running:
+                self._handle_ended()
+            raise
         except (KeyboardInterrupt, CapaxError) as error:
-            self._queue.clear()
-            self._executor.stop()
+            self._stop()
             while self._executor.running or self._reports or self._found:
                 yield from self._ended()
             if self._unsaved:
@@ -97,7 +100,19 @@ class UnderWay:
             raise
         self._tidy(missing)
 
+    def _stop(self) -> None:
+        """Ask the jobs in flight to end, and start no other."""
+        self._stopped = True
+        self._queue.clear()
+        self._executor.stop()
+
     def _ended(self) -> Iterator[Measurement]:
+        """The measurements of the jobs that end next."""
+        self._handle_ended()
+        while self._found:
+            yield self._found.popleft()
+
+    def _handle_ended(self) -> None:
         """Wait for jobs to end and store their measurements; interrupts are deferred, so that nothing is lost."""
         with deferred():
             ended = self._executor.wait(WAIT_SECONDS)
@@ -107,21 +122,25 @@ class UnderWay:
                 kept = self._take(self._reports[0])
                 self._reports.popleft()
                 self._found.extend(kept)
-                self._attempt(self._tell)
-        while self._found:
-            yield self._found.popleft()
+                try:
+                    self._tell()
+                except CapaxError as error:
+                    self._ending = self._ending or error
 
     def _take(self, report: Report) -> list[Measurement]:
         job = report.job
         called = [labelled(measurement, self._labels) for measurement in report.measurements]
         kept = [measurement for measurement in called if self._keep(measurement)]
-        if report.pack_size is not None:
+        if report.pack_size is not None and report.trouble is None:
             shape = shape_of(job.runs[0], self._device)
+            self._pack_sizes[shape] = report.pack_size
             self._attempt(partial(self._store.remember_pack_size, shape, report.pack_size))
         if kept:
             self._forget(job.runs[0])
         if report.trouble == "unstarted":
             self._ending = self._ending or SweepFailed(report.message)
+        elif report.trouble == "stopped" and not self._stopped:  # Ctrl-C, which is then raised, or somebody else
+            self._ending = self._ending or SweepFailed("a job was stopped from outside; it goes on from its checkpoint")
         elif report.trouble in ("died", "timeout", "memory", "raised") and not self._again(report):
             self._fail(report)
         return kept
@@ -159,8 +178,12 @@ class UnderWay:
         return checkpoints.folder_of(run, self._store.checkpoints)
 
     def _job(self, runs: tuple[Run, ...]) -> Job:
-        size = self._pack_sizes.get(shape_of(runs[0], self._device))
-        return Job(runs, self._device, self._folder(runs[0]), size)
+        return Job(runs, self._device, self._folder(runs[0]))
+
+    def _sized(self, job: Job) -> Job:
+        """A job whose pack has the size that was measured, before this sweep or in it."""
+        known = self._pack_sizes.get(shape_of(job.runs[0], self._device))
+        return replace(job, pack_size=known) if job.pack_size is None else job
 
     def _again(self, report: Report) -> bool:
         """Try a job again: a pack that was too large (or was killed) in halves, a single run as it was.
@@ -185,7 +208,7 @@ class UnderWay:
             self._queue.extend(map(self._job, (runs[:half], runs[half:])))
             return True
         members = runs[0].protocol.most_trainings
-        size = min(report.job.pack_size or members, members)
+        size = min(report.pack_size or report.job.pack_size or members, members)
         if report.trouble == "memory" and size > 2:
             self._queue.append(replace(report.job, pack_size=max(size // 2, 2)))
             return True
@@ -242,27 +265,46 @@ class UnderWay:
         )
 
 
+def stored_labelled(store: Store, found: Measurement, labels: Labels) -> Measurement:
+    """A stored run with the labels that it lacks, which it then has in the store, too."""
+    if not labels.lacking(found.name, found.tags):
+        return found
+    store.label(found.key, name=labels.name, tags=labels.tags)
+    return store.get(found.key) or found
+
+
 def reported(
     ended: Generator[Measurement], progress: Watch | None, known: Container[str] = ()
 ) -> Generator[Measurement]:
     """The measurements of a running sweep, each given to the `finish` of the progress as well, but for known ones.
 
     Raises:
-        CapaxError, TrackerError: what `finish` raised, after what is under way has ended as by Ctrl-C and kept its
+        CapaxError: what `finish` raised (`telling`), after what is under way has ended as by Ctrl-C and kept its
             checkpoints.
     """
-    run = next(ended, None)
-    while run is not None:
-        failed: CapaxError | None = None
-        try:
-            if run.key not in known:
-                finish(progress, run)
-        except CapaxError as error:
-            failed, progress = error, None
-        except Exception as error:
-            failed, progress = TrackerError(f"progress: {type(error).__name__}: {error}"), None
-        yield run
-        run = next(ended, None) if failed is None else ended.throw(failed)
+    with closing(ended):
+        run = next(ended, None)
+        while run is not None:
+            failed: CapaxError | None = None
+            try:
+                if run.key not in known:
+                    with telling():
+                        finish(progress, run)
+            except CapaxError as error:
+                failed, progress = error, None
+            yield run
+            run = next(ended, None) if failed is None else ended.throw(failed)
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Raise what somebody's progress raises as an error of capax, after which a sweep ends in order."""
+    try:
+        yield
+    except CapaxError:
+        raise
+    except Exception as error:
+        raise TrackerError(f"progress: {type(error).__name__}: {error}") from error
 
 
 MOST_MEMBERS = 32

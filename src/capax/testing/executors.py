@@ -73,6 +73,9 @@ class ExecutorSuite:
         assert report.trouble == "stopped"
         assert report.measurements == ()
         assert list(tmp_path.rglob("*.safetensors")), "it left a checkpoint"
+        ending.submit(Job((small(),)))
+        (report,) = all_reports(ending, 1)
+        assert report.trouble is None, "what is submitted after a stop runs"
 
     def test_closing_ends_everything(self, ending: Executor) -> None:
         ending.submit(Job((endless(),)))

@@ -28,6 +28,7 @@ from capax.papers import evidence as ev
 from capax.papers.evidence import field
 from capax.papers.harma2024.runs import SATURATED, above_chance, full, grouped, on_plateaus, spans_saturation
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
+from capax.protocols import units
 from capax.results import LEVEL, Measurement
 from capax.seeds import numpy_generator
 from capax.store import tables
@@ -39,14 +40,14 @@ STILL = 0.9
 FOLDS = 5
 # studies that are drawn anew, each of whose verdicts takes fits of its own
 STUDIES = 20
-PAIRED = "by pairs of errors, and laws refitted to studies drawn anew"
+PAIRED = "paired, with laws refitted to 20 simulated studies"
 # relative error within which a law is right of what it has not seen (ours)
 RIGHT = 0.1
 
 
 def _held(run: Measurement) -> float:
     """The count above chance; of a library that is as good as full, what tells that it is."""
-    least = (SATURATED * run.library_size - run.chance) / (1 - run.chance / run.library_size)
+    least = units.above_chance(SATURATED * run.library_size, run.chance, run.library_size)
     return least if full(run) else run.memorized_above_chance
 
 
@@ -436,9 +437,9 @@ def small_are_efficient(of: Evidence) -> Verdict:
     power = _per_parameter(of, "d_model", lambda run: float(field(run, "d_model")))
     return ev.above(
         -power,
-        f"tokens a parameter go by width to the {power}",
+        f"tokens per parameter scale as the width to the {power}",
         "the 95 % interval is below 0",
-        "wider networks hold more a parameter",
+        "wider networks hold more per parameter",
         "the 95 % interval holds 0",
     )
 
@@ -449,7 +450,7 @@ def heads_are_cheaper(of: Evidence) -> Verdict:
     Powers of H and of B would not do: a doubled width has more new parameters than a doubled head count.
     """
     heads, width = (_per_parameter(of, size, lambda run: run.parameters.trainable) for size in ("n_heads", "d_model"))
-    measured = f"tokens a parameter go by parameters of heads to the {heads}, of width to the {width}"
+    measured = f"tokens per parameter scale as the parameters of heads to the {heads}, of width to the {width}"
     if heads.low > width.high:
         return agrees("a head costs less: the intervals do not meet", measured)
     if heads.high < width.low:

@@ -10,6 +10,7 @@ import numpy as np
 
 from capax.papers.evidence import field
 from capax.papers.recipe import Evidence, Unjudged
+from capax.protocols import units
 from capax.results import Measurement
 
 SATURATED = 0.9
@@ -31,8 +32,12 @@ def by_width(runs: Iterable[Measurement]) -> dict[int, list[Measurement]]:
 
 def counts(runs: Iterable[Measurement]) -> np.ndarray:
     """What each restart recalled, above chance."""
-    each = [(np.array(run.memorized_per_restart) - run.chance) / (1 - run.chance / run.library_size) for run in runs]
-    return np.concatenate(each) if each else np.empty(0)
+    each = [
+        units.above_chance(memorized, run.chance, run.library_size)
+        for run in runs
+        for memorized in run.memorized_per_restart
+    ]
+    return np.array(each, float)
 
 
 def full(run: Measurement) -> bool:
