@@ -98,11 +98,16 @@ def f1(value: Callable[[int, int], float]) -> Made:
 
 
 def cells(
-    total: Callable[[int, int], float], heads: Callable[[int, int], int], one_fails: bool = True, one_tried: bool = True
+    total: Callable[[int, int], float],
+    heads: Callable[[int, int], int],
+    one_fails: bool = True,
+    one_tried: bool = True,
+    fewest: Callable[[int, int], int] = lambda m, d: 2 if m > d else 1,
 ) -> Made:
     """Total key dimension and best head count as functions of items and width.
 
     Args:
+        one_fails: whether fewer heads than `fewest` are not enough.
         one_tried: whether one head is tried with eight items a channel, too.
     """
 
@@ -120,7 +125,7 @@ def cells(
                 trainings=9,
             )
             for number in run.protocol.head_counts  # type: ignore[union-attr]
-            for fails in [one_fails and number == 1 and m > d]
+            for fails in [one_fails and number < fewest(m, d)]
             if number > 1 or one_tried or m < 8 * d
         )
         return measurement(
