@@ -194,8 +194,7 @@ def held_out() -> list[str]:
     for store in HELD_OUT:
         rows = capax.curves(HERE / store)
         asked = rows.select(capacity.columns)
-        share, spread = curve.known_share(rows, HELD), curve.share_spread(rows, HELD)
-        low, middle, high = (share * bits for bits in Fill().widened(capacity, asked, (0.025, 0.5, 0.975), spread))
+        low, middle, high = Fill().widened(capacity, asked, (0.025, 0.5, 0.975), curve.share_draws(rows, HELD))
         known = rows[KNOWN].to_numpy()
         found.append(
             rows.select("exposures", "n_layers").with_columns(

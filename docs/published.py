@@ -138,8 +138,8 @@ def by_source() -> list[str]:
         asked = {name: rows[name].to_numpy() for name in rows.columns}
         seen, ends = Seen.of(asked, exposures), []
         for ours in found.values():
-            levels = Fill().widened(ours, rows.select(ours.columns), (0.025, 0.5, 0.975), seen.spread)
-            low, value, high = (bits * seen.share / asked[SIZE] for bits in levels)
+            levels = Fill().widened(ours, rows.select(ours.columns), (0.025, 0.5, 0.975), seen.shares)
+            low, value, high = (bits / asked[SIZE] for bits in levels)
             ends.append(f"{value.min():.2g} to {value.max():.2g} ({low.min():.2g} to {high.max():.2g})")
         counts = f"{sizes[0]:,.0f} to {sizes[-1]:,.0f}"
         return f"| {' | '.join((who, counts, published, *ends, times(found['power'], sizes)))} |"

@@ -1,12 +1,14 @@
 """`capax size`: what it prints, its JSON, and what it refuses."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from commands import narrow, refused, run
 
 import capax
+from capax.planning.known import HELD
 
 pytest.importorskip("transformers")
 
@@ -40,10 +42,12 @@ def test_a_config_alone(capsys: pytest.CaptureFixture[str]) -> None:
         "46,702,792,704 parameters; 12,879,925,248 of them active (2 of 8 experts); 0.6% in tables and read-out",
         "187 GB as float32, 93.4 GB as bfloat16, 46.7 GB as int8, 23.4 GB as int4",
         "95 % interval",
-        f"90% after {curve.exposures_for(0.9, curve.domain_.ranges['effective_parameters'][1], 8):,.0f}",
         "arXiv 2404.05405",
     ):
         assert said in text
+    (after,) = re.findall(r"90% after ([\d,]+)", text)
+    row = {"effective_parameters": [curve.domain_.ranges["effective_parameters"][1]], "n_layers": [8]}
+    assert curve.known_share(row | {"exposures": [int(after.replace(",", ""))]}, HELD) == pytest.approx(0.9, abs=1e-3)
     assert "used:" not in text
     assert "note: costs" not in text
 

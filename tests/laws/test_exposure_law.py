@@ -164,22 +164,38 @@ def test_a_law_of_a_file_without_rows_says_so_where_it_needs_them() -> None:
     law = from_json(json.dumps({**known, "columns": {}, "counts": [], "library": []}))
     new = {"effective_parameters": [3000], "exposures": [500], "n_layers": [1]}
     assert law.predict(new) == capax.load_law("reference:exposure").predict(new)
-    for asked in (law.parameter_intervals, lambda: law.share_spread(new)):
+    for asked in (law.parameter_intervals, lambda: law.share_draws(new)):
         with pytest.raises(LawError, match="exposure: was not fitted to measurements"):
             asked()
 
 
 @pytest.mark.very_slow
-def test_a_new_training_strays_from_the_share_by_its_spread() -> None:
+def test_a_new_training_strays_from_the_share_as_its_draws_do() -> None:
     new, errors = {"effective_parameters": [2000.0] * 2, "exposures": [50.0, 400.0], "n_layers": [1, 1]}, []
     true = np.log(1 / (1 + (TRUE["tau"] / np.array(new["exposures"])) ** TRUE["beta"]))
     noise = np.random.default_rng(7)
     for seed in range(12):
         law = capax.ExposureLaw(n_bootstrap=40).fit(study([4, seed]))
         strayed = np.log(law.known_share(new)) - true - 0.01 * noise.standard_normal(2)
-        errors.append(strayed / law.share_spread(new))
+        spread = np.log(law.share_draws(new)).std(axis=0)
+        errors.append(strayed / spread)
     assert 0.6 < np.sqrt(np.mean(np.square(errors))) < 1.5
-    assert law.share_spread(new).max() < 0.05  # that of what is held is more
+    assert spread.max() < 0.05  # that of what is held is more
+
+
+def test_no_training_knows_more_than_it_holds() -> None:
+    """Of large and deep networks, of which next to nothing is told early, and of those that know all."""
+    law = capax.load_law("reference:exposure")
+    assert isinstance(law, capax.ExposureLaw)
+    for seen in (10, 100, 1000, 10_000_000):
+        new = {"effective_parameters": [1e4, 1e9], "exposures": [seen] * 2, "n_layers": [1, 12]}
+        draws = law.share_draws(new, 24_800)
+        assert draws.shape == (len(law.bootstrap()), 2)
+        assert (draws > 0).all()
+        assert (draws <= 1).all()
+        low, high = np.quantile(draws, (0.3, 0.7), axis=0)
+        assert (low <= law.known_share(new, 24_800) + 1e-12).all()
+        assert (law.known_share(new, 24_800) <= high + 1e-12).all()
 
 
 @pytest.mark.slow

@@ -127,13 +127,32 @@ def test_how_far_the_share_may_be_wrong_is_in_the_interval() -> None:
         for exposures in (30, None)
     )
     (of_early,), (of_late,) = early.architectures or (early.nearest,), late.architectures or (late.nearest,)
-    spread = load_law("reference:exposure").share_spread(
+    shares = load_law("reference:exposure").share_draws(
         {"effective_parameters": [of_early.effective_parameters], "exposures": [30], "n_layers": [1]}, known.HELD
-    )[0]
-    below = np.log(of_late.interval.low / of_late.memorized)
-    expected = -np.hypot(below, 1.96 * spread)
-    assert np.log(of_early.interval.low / of_early.memorized) == pytest.approx(expected, rel=0.02)
-    assert expected < 1.001 * below < 0
+    )
+    held = np.log(of_late.interval.high / of_late.interval.low) / 2 / 1.96
+    expected = 1.96 * np.hypot(held, np.log(shares).std())  # both are nearly log-normal here
+    assert np.log(of_early.interval.high / of_early.interval.low) / 2 == pytest.approx(expected, rel=0.05)
+    assert of_early.memorized == pytest.approx(of_late.memorized * np.median(shares), rel=0.01)
+
+
+@pytest.mark.parametrize("exposures", [100, 1000])
+def test_nothing_is_known_that_is_not_held_however_little_is_told_of_it(exposures: int) -> None:
+    sizes = {"seq_len": 16, "vocab_size": 1000, "n_layers": [1, 2, 12], "d_model": 512, "embeddings": "frozen"}
+    early, late = (planned(10, exposures=seen, **sizes).architectures for seen in (exposures, None))
+    held = {(one.n_layers, one.n_heads): one.interval.high for one in late}
+    assert len(early) == len(held) == 3
+    for one in early:
+        assert one.interval.low < one.at_least < one.memorized < one.interval.high <= held[one.n_layers, one.n_heads]
+
+
+def test_how_little_is_told_of_deep_networks_early_is_what_makes_their_interval_wide() -> None:
+    sizes = {"seq_len": 16, "vocab_size": 1000, "n_layers": 12, "d_model": 512}
+    early, late = (planned(10, exposures=seen, **sizes) for seen in (100, None))
+    assert next(iter(early.drivers)) == "exposures"
+    assert sum(early.drivers.values()) == pytest.approx(1)
+    assert "exposures" not in late.drivers
+    assert [*early.drivers][1:] == [*late.drivers]
 
 
 def test_inside_the_domain_the_smallest_that_is_sure_is_said() -> None:

@@ -105,12 +105,12 @@ class ExposureLaw(Law):
         """
         return np.asarray(_share_of(self._theta(), self._columns_of(X), held))
 
-    def share_spread(self, X: Any, held: float | None = None) -> np.ndarray:
-        """`(rows,)` the standard deviation of the logarithm of `known_share`, of a new training.
+    def share_draws(self, X: Any, held: float | None = None) -> np.ndarray:
+        """`(draws, rows)` draws of the share that a new training knows, at most 1, about `known_share`.
 
-        It has two parts: that of the law, over the draws of `bootstrap`, and that of points of a training about its own
-        curve, whose variance falls as what is still to be learned (for a point that knows all there is none). How much
-        is held is another thing: architectures differ in that without differing in the share.
+        Each is of the parameters of one draw of `bootstrap`, and of where points lie about the curve of their own
+        training: the variance of that, in logarithms, falls as what is still to be learned. How much is held is another
+        thing: architectures differ in that without differing in the share.
 
         Raises:
             TableError: when a column is missing or a value is not a positive number.
@@ -118,10 +118,9 @@ class ExposureLaw(Law):
         columns, rows = self._columns_of(X), self.measurements()
         residuals = self._scale(rows.counts) - self._scale(self._predict(rows.columns))
         _, within = _variances(residuals, _architectures(rows))
-        left = 1 - _share_of(self._theta(), columns, held)
-        of_points = within * left / np.mean(1 - _share(self._theta(), rows.columns))
-        logs = np.log(_share_of(self.bootstrap()[:, :-1].T[..., None], columns, held))
-        return np.asarray(np.sqrt(logs.var(axis=0, ddof=1) + of_points))
+        shares = _share_of(self.bootstrap()[:, :-1].T[..., None], columns, held)
+        spread = np.sqrt(within * (1 - shares) / np.mean(1 - _share(self._theta(), rows.columns)))
+        return np.asarray(np.minimum(shares * np.exp(spread * self.noise()[:, None]), 1.0))
 
     def exposures_for(self, share: float, effective_parameters: float, n_layers: float = 1) -> float:
         """After how many exposures a share of what a training tends to is known.

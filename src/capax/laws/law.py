@@ -438,10 +438,7 @@ class Law(Reader, ABC):
         """
         for probability in probabilities:
             proper_share("probability", probability, LawError)
-        columns = self._columns_of(frames.taken(X))
-        self._refuse(columns)
-        center = self._scale(self._predict(columns))
-        draws, noise = self.bootstrap(), self.noise()
+        draws = self.bootstrap()
         for probability in probabilities:  # beyond the first and the last draw there is nothing to tell it by
             if (len(draws) + 1) * min(probability, 1 - probability) < 1 - 1e-9:
                 end = 1 / (len(draws) + 1)
@@ -449,14 +446,23 @@ class Law(Reader, ABC):
                     f"probability: {end:.3g} to {1 - end:.6g} can be told by the law's {len(draws)} draws "
                     f"(n_bootstrap), got {probability:g}"
                 )
-        drawn = self._said(draws[:, :-1], columns)
-        found = np.quantile(
-            self._errors(center, drawn, draws[:, -1:] * self._unevenness(columns), noise[:, None]),
-            probabilities,
-            axis=0,
-            method="weibull",
-        )
+        center, errors = self._errors_of_new(X)
+        found = np.quantile(errors, probabilities, axis=0, method="weibull")
         return [self._unscale(center + self.sigma_ * error) for error in found]
+
+    def new_measurements(self, X: Any) -> np.ndarray:
+        """Draws of a new measurement of each row, `(draws, rows)`, whose quantiles are `quantiles`."""
+        center, errors = self._errors_of_new(X)
+        return np.asarray(self._unscale(center + self.sigma_ * errors))
+
+    def _errors_of_new(self, X: Any) -> tuple[Vector, np.ndarray]:
+        """What the law says of rows, scaled, and how far draws of a new measurement are from there, in spreads."""
+        columns = self._columns_of(frames.taken(X))
+        self._refuse(columns)
+        center, draws = self._scale(self._predict(columns)), self.bootstrap()
+        drawn = self._said(draws[:, :-1], columns)
+        spread = draws[:, -1:] * self._unevenness(columns)
+        return center, self._errors(center, drawn, spread, self.noise()[:, None])
 
     def drivers(self, X: Any) -> dict[str, float]:
         """What makes the interval of one row wide, as shares of its variance; empty where a law does not say."""

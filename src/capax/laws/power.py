@@ -353,6 +353,10 @@ class RelationLaw(Product):
         least = self.least(self._columns_of(frames.taken(X)))
         return [np.maximum(one, least) for one in super().quantiles(X, probabilities)]
 
+    def new_measurements(self, X: Any) -> np.ndarray:
+        """As of any law, and no less than `least`."""
+        return np.maximum(super().new_measurements(X), self.least(self._columns_of(frames.taken(X))))
+
     def remarks(self, columns: Columns) -> list[str]:
         """That a least is known, where the law or the low end of its interval would be below."""
         floor = self.least(columns)

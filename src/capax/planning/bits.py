@@ -81,9 +81,9 @@ def weigh(
     budget = options.budget
     inside = law.inside_domain(table)
     seen = Seen.of(table, options.exposures)
-    items = seen.share * fill.share / question.per_item
+    items = fill.share / question.per_item
     levels = (1 - LEVEL) / 2, 1 - options.probability, 0.5, (1 + LEVEL) / 2
-    low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.spread))
+    low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.shares))
     worth = np.array([operations(one, task, 1.0, n_exposures) for one in models])
     shortest = least_hours(n_exposures, table["n_layers"])
     could = np.minimum(at_least, question.most)
@@ -259,7 +259,7 @@ def frontier(
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
         largest_inside=described(within[np.argmax(found.promised[within])]) if len(within) else None,
         measured=measured_near(question, first),
-        drivers=drivers(question, first),
+        drivers=drivers(question, first, exposures),
         exposures=n_exposures,
         early=exposures is not None,
         accelerator=accelerator,
@@ -288,9 +288,15 @@ def is_efficient(at: int, size: np.ndarray, total: np.ndarray, places: Sequence[
     return not (no_more & ((size[others] < size[at]) | (total[others] < total[at]))).any()
 
 
-def drivers(question: Question, network: Network) -> dict[str, float]:
-    """What makes the interval of a network wide."""
-    return question.law.drivers(_row(question, network))
+def drivers(question: Question, network: Network, exposures: int | None) -> dict[str, float]:
+    """What makes the interval of a network wide, the law's terms and how much is known early, the largest first."""
+    row = _row(question, network)
+    found, shares = question.law.drivers(row), Seen.of(row, exposures).shares
+    if not found or shares is None:
+        return found
+    held, known = (np.log(draws[:, 0]).var() for draws in (question.law.new_measurements(row), shares))
+    found = {name: part * held for name, part in found.items()} | {"exposures": known}
+    return {name: float(part / (held + known)) for name, part in sorted(found.items(), key=lambda one: -one[1])}
 
 
 def _row(question: Question, network: Network) -> Columns:

@@ -85,9 +85,10 @@ def by_bytes(
     networks = tuple(
         one.model_copy(update={"efficient": is_efficient(at, size, total, every)}) for at, one in enumerate(networks)
     )
-    about_first = (
-        {} if first is None else {"drivers": drivers(question, first), "measured": measured_near(question, first)}
-    )
+    about_first: dict[str, Any] = {}
+    if first is not None:
+        about_first["drivers"] = drivers(question, first, options.exposures)
+        about_first["measured"] = measured_near(question, first)
     return chosen.model_copy(
         update={
             **about_first,

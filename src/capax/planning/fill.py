@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from capax.laws.law import Law
 from capax.planning.question import Columns
+from capax.seeds import numpy_generator
 
 FEWEST = 3
 """Files by which a mean and a spread are known well enough to speak of a new one."""
@@ -43,16 +44,19 @@ class Fill(NamedTuple):
     more: int = 0
     short: int = 0
 
-    def widened(self, law: Law, table: Columns, levels: Sequence[float], early: Any = 0.0) -> list[np.ndarray]:
+    def widened(
+        self, law: Law, table: Columns, levels: Sequence[float], shares: np.ndarray | None = None
+    ) -> list[np.ndarray]:
         """Quantiles of what a law says, with the spread: distances from the median add up as independent ones.
 
         Args:
-            early: a further spread, of what is known early, a number or `(rows,)`.
+            shares: `(draws, rows)` of what is known of it early, as independent as the spread; all where none are
+                given.
         """
-        *found, median = law.quantiles(table, (*levels, 0.5))
-        steps = [np.hypot(self.spread * self._wider(level), early) * scipy.stats.norm.ppf(level) for level in levels]
+        *found, median = _known(law, table, (*levels, 0.5), shares)
+        steps = [self.spread * self._wider(level) * scipy.stats.norm.ppf(level) for level in levels]
         return [
-            np.where(step == 0, bits, median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step)))
+            bits if step == 0 else median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step))
             for bits, step in zip(found, steps, strict=True)
         ]
 
@@ -62,3 +66,14 @@ class Fill(NamedTuple):
         if known < 2 or level == 0.5:
             return 1.0
         return of_new(known, level) / float(scipy.stats.norm.ppf(level))
+
+
+def _known(law: Law, table: Columns, levels: Sequence[float], shares: np.ndarray | None) -> list[np.ndarray]:
+    """Quantiles of a new measurement by a law, or of the share of it that is known early."""
+    held = law.quantiles(table, levels)  # which refuses levels that the draws do not tell
+    if shares is None:
+        return held
+    draws = law.new_measurements(table)
+    # in another order than theirs, as what is held and how fast it is learned are of different studies
+    order = numpy_generator(0, "shares of what is held").permutation(np.arange(len(draws)) % len(shares))
+    return list(np.quantile(draws * shares[order], levels, axis=0, method="weibull"))

@@ -10,8 +10,10 @@ import numpy as np
 
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
+from capax.laws.law import tails
 from capax.planning.question import Columns
 from capax.planning.results import Network
+from capax.results import LEVEL
 from capax.specs.protocols import CYCLES
 from capax.specs.training import USUAL_CYCLES
 from capax.text import counted, whole_percent
@@ -28,7 +30,8 @@ class Seen:
     """What each network knows after so many exposures of what it holds.
 
     Attributes:
-        share: of what it holds, `(models,)`, and `spread`, the standard deviation of its logarithm.
+        share: of what it holds, `(models,)`.
+        shares: draws of it, `(draws, models)`; None where all is known.
         inside: whether the curve's domain has it.
         rows: what the curve was asked; None where all is known.
         exposures: how many; None where all is known.
@@ -36,7 +39,7 @@ class Seen:
     """
 
     share: np.ndarray
-    spread: np.ndarray
+    shares: np.ndarray | None
     inside: np.ndarray
     rows: Columns | None = None
     exposures: int | None = None
@@ -47,23 +50,23 @@ class Seen:
         """What networks know, by the curve of the recipe of protocol capacity; all where exposures are not given."""
         count = len(next(iter(table.values())))
         if exposures is None:
-            return cls(np.ones(count), np.zeros(count), np.full(count, True))
+            return cls(np.ones(count), None, np.full(count, True))
         curve = load_law(CURVE)
         assert isinstance(curve, ExposureLaw)
         rows = table | {"exposures": np.full(count, exposures)}
-        share, spread = curve.known_share(rows, HELD), curve.share_spread(rows, HELD)
         domain = f"of {CURVE} {curve.domain_.in_words()}"
-        return cls(share, spread, curve.inside_domain(rows), rows, exposures, (domain,))
+        shares = curve.share_draws(rows, HELD)
+        return cls(np.median(shares, axis=0), shares, curve.inside_domain(rows), rows, exposures, (domain,))
 
     def remarks(self, at: int) -> tuple[str, ...]:
         """What to say of a network."""
-        if self.exposures is None:
+        if self.exposures is None or self.shares is None:
             return ()
+        low, high = np.quantile(self.shares[:, at], tails(LEVEL))
         which = "of what a network holds" if len(self.share) == 1 else "of what the first holds"
         return (
-            f"after {counted(self.exposures, 'exposure')} {whole_percent(self.share[at])} {which} is known: by "
-            f"{CURVE}, of the recipe of protocol capacity; the standard deviation of its logarithm, "
-            f"{self.spread[at]:.2g}, is in the intervals",
+            f"after {counted(self.exposures, 'exposure')} {whole_percent(self.share[at])} {which} is known "
+            f"({whole_percent(low)} to {whole_percent(high)}): by {CURVE}, of the recipe of protocol capacity",
         )
 
     def why(self, at: int, known: Sequence[str] = ()) -> list[str]:

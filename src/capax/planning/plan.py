@@ -86,14 +86,14 @@ def predict(
     seen = Seen.of(table, early)
     if (beyond := tuple(seen.why(0, outside))) and extrapolate is False:
         raise OutsideDomain(f"outside the domain: {'; '.join(beyond)}; extrapolate all the same")
-    items = float(seen.share[0]) / question.per_item
-    value = float(predicted(law, table)[0]) * items
+    items, every = 1 / question.per_item, Fill()
+    expected = predicted(law, table) if early is None else every.widened(law, table, (0.5,), seen.shares)[0]
+    value = float(expected[0]) * items
     if value < 0:
         raise LawError(f"{law.name}: predicts {value:.4g} items; no count is below zero, so it does not hold here")
     most = question.most if law.needed_for is None else np.inf
     levels = (1 - level) / 2, (1 + level) / 2
-    every = Fill()
-    ends = law.predict_interval(table, level) if early is None else every.widened(law, table, levels, seen.spread)
+    ends = law.predict_interval(table, level) if early is None else every.widened(law, table, levels, seen.shares)
     low, high = (min(float(end[0]) * items, most) for end in ends)
     told: dict[str, Any] = {name: table[name][0].item() for name in (*question.asked, *question.axes, *question.along)}
     told |= question.named | question.kinds | ({} if early is None else {"exposures": early})
