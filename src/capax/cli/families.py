@@ -112,7 +112,7 @@ def _show_trust(found: BitsFrontier, first: Network, items: str) -> None:
         screen.print("None of those tried lies inside it.")
     if found.measured is not None:
         sizes = ", ".join(f"{name} {value:g}" for name, value in found.measured.sizes.items())
-        screen.print(f"The nearest that was measured holds {amount(found.measured.bits, 'bit')}: {sizes}.")
+        screen.print(f"The nearest that the law was fitted to holds {amount(found.measured.bits, 'bit')}: {sizes}.")
     widening = {name: share for name, share in found.drivers.items() if share > 0}  # others make up for some of it
     whole = sum(widening.values())
     wide = [f"{name} {share / whole:.0%}" for name, share in widening.items() if share >= TELLING * whole]

@@ -166,11 +166,8 @@ def _plan(
     check = partial(verify_plan, asked, frontier, **how) if how else None
     emit(frontier, show, check, _show_verification, as_json=as_json)
     if not frontier.architectures:
-        raise NoPlan(f"plan: no architecture that was tried holds them{'' if extrapolate else _wider(frontier)}")
-
-
-def _wider(frontier: Frontier) -> str:
-    return "" if isinstance(frontier, BitsFrontier) else "; --extrapolate tries larger ones than were measured"
+        wider = "" if extrapolate or asked.travels else "; --extrapolate tries larger ones than were measured"
+        raise NoPlan(f"plan: no architecture that was tried holds them{wider}")
 
 
 def _law(kind: type[Any], name: str | None) -> Law:

@@ -53,7 +53,10 @@ class Domain(BaseModel):
     ] = {}
     within: Annotated[
         dict[str, dict[str, tuple[float, float]]],
-        Field(description="Of rows of one kind, `column=kind`, the ranges that are narrower than those of all."),
+        Field(
+            description="Of rows of one kind, `column=kind`, the ranges that are narrower than those of all; and of "
+            "every combination of kinds that there was, `column=kind,column=kind`, those that are narrower still."
+        ),
     ] = {}
     largest_library: Annotated[float | None, Field(description="Largest library_size, where it is known.")] = None
     usable: Annotated[bool, Field(description="False for a law that holds nowhere as it was published.")] = True
@@ -111,12 +114,7 @@ class Domain(BaseModel):
         ranges = {
             name: (float(values.min()), float(values.max())) for name, values in known.items() if name not in kinds
         } | ranges
-        within = {
-            f"{name}={every[int(code) - 1]}": narrower
-            for name, every in (coded or {}).items()
-            for code in np.unique(known.get(name, ()))
-            if (narrower := _narrower(known, known[name] == code, ranges))
-        }
+        within = _within(known, coded or {}, ranges)
         largest = float(library.max()) if np.isfinite(library.max()) else None
         return cls(ranges=ranges, protocol=protocol, kinds=kinds, within=within, largest_library=largest)
 
@@ -158,19 +156,26 @@ class Domain(BaseModel):
             if table is not None and name in tables.names(table):
                 result &= np.isin(tables.values(table, name), kinds)
         named = () if table is None else tables.names(table)
-        for kind, ranges in self.within.items():
+
+        def are(kind: str) -> np.ndarray | None:
+            """Which rows are of a kind, such as ffn=mlp; None where that is not told of them."""
             name, _, value = kind.partition("=")
             if name in named:
-                others = np.asarray(tables.values(table, name)) != value
-            elif name in columns:
-                others = columns[name] != 1 + self.kinds[name].index(value)
-            else:
+                return np.asarray(tables.values(table, name)) == value
+            return columns[name] == 1 + self.kinds[name].index(value) if name in columns else None
+
+        measured, joint = np.full(rows, False), False
+        for kinds_of, ranges in self.within.items():
+            own = [are(kind) for kind in kinds_of.split(JOINED)]
+            if any(one is None for one in own):
                 continue
+            these = np.logical_and.reduce(np.array(own, dtype=bool))
+            joint, measured = joint or JOINED in kinds_of, measured | (these & (JOINED in kinds_of))
             for column, (low, high) in ranges.items():
                 if column in columns or column in named:
                     values = columns[column] if column in columns else tables.numbers(table, column)
-                    result &= others | ((values >= low) & (values <= high))
-        return result
+                    result &= ~these | ((values >= low) & (values <= high))
+        return result & measured if joint else result
 
     def outside_in_words(self, row: Mapping[str, Any]) -> list[str]:
         """Why one configuration lies outside; empty when it does not."""
@@ -184,23 +189,35 @@ class Domain(BaseModel):
         for name, kinds in self.kinds.items():
             if name in row and row[name] not in kinds:
                 reasons.append(f"{name} {row[name]} is not {' or '.join(kinds)}")
-        known = {reason.split()[0] for reason in reasons}
-        for kind, ranges in self.within.items():
-            name, _, value = kind.partition("=")
-            for column, (low, high) in ranges.items() if row.get(name) == value else ():
-                if column in row and column not in known and not low <= row[column] <= high:
-                    reasons.append(
-                        f"{column} {_number(row[column])} is outside {_range(low, high)} with {name} {value}"
-                    )
+        narrowest = dict[str, tuple[float, float, str]]()
+        for kinds_of, of_kind in self._ranges_of(row).items():
+            for column, (low, high) in of_kind.items():
+                own = low, high, _in_words(kinds_of)
+                if column in row and not low <= row[column] <= high:
+                    narrowest[column] = min(narrowest.get(column, own), own, key=lambda one: one[1] - one[0])
+        for name, (low, high, kinds_in_words) in narrowest.items():
+            told, of_kinds = next(((at, one) for at, one in enumerate(reasons) if one.split()[0] == name), (None, ""))
+            if told is None:
+                reasons.append(f"{name} {_number(row[name])} is outside {_range(low, high)} with {kinds_in_words}")
+            else:
+                reasons[told] = f"{of_kinds} ({_range(low, high)} with {kinds_in_words})"
+        joint = [kinds_of for kinds_of in self.within if JOINED in kinds_of]
+        asked = [name.partition("=")[0] for name in joint[0].split(JOINED)] if joint else []
+        if joint and all(name in row for name in asked):
+            cell = JOINED.join(f"{name}={row[name]}" for name in asked)
+            if cell not in joint and all(row[name] in self.kinds.get(name, ()) for name in asked):
+                reasons.append(f"none with {_in_words(cell)} was measured")
         return reasons
+
+    def _ranges_of(self, row: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, float]]]:
+        """The ranges within the kinds that one configuration is of."""
+        own = {f"{name}={value}" for name, value in row.items()}
+        return {kinds_of: ranges for kinds_of, ranges in self.within.items() if own.issuperset(kinds_of.split(JOINED))}
 
     def largest(self, column: str, kinds: Mapping[str, str]) -> float:
         """The largest value of a column among rows of some kinds; infinite where nothing is known of it."""
-        ends = [self.ranges.get(column, (-np.inf, np.inf))[1]]
-        ends += [
-            self.within.get(f"{name}={kind}", {}).get(column, (-np.inf, np.inf))[1] for name, kind in kinds.items()
-        ]
-        return float(min(ends))
+        every = [self.ranges, *self._ranges_of(kinds).values()]
+        return float(min(ranges.get(column, (-np.inf, np.inf))[1] for ranges in every))
 
     def in_words(self) -> str:
         """The ranges, and the protocol's most telling fields, on one line."""
@@ -215,13 +232,46 @@ class Domain(BaseModel):
         return ", ".join([*ranges, *told, *library])
 
 
-def _narrower(
-    columns: Mapping[str, np.ndarray], rows: np.ndarray, ranges: Mapping[str, tuple[float, float]]
-) -> dict[str, tuple[float, float]]:
-    """The ranges of some rows that are narrower than those of all."""
-    found = {name: columns[name][rows] for name in ranges if name in columns}
-    ends = {name: (float(values.min()), float(values.max())) for name, values in found.items()}
-    return {name: pair for name, pair in ends.items() if pair != ranges[name]}
+JOINED = ","
+"""Between the kinds of rows that are of several, in keys of `Domain.within`."""
+
+
+def _in_words(kinds_of: str) -> str:
+    """Such as "embeddings trained and ffn mlp"."""
+    *most, last = (kind.replace("=", " ") for kind in kinds_of.split(JOINED))
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _within(
+    known: Mapping[str, np.ndarray], coded: Mapping[str, Sequence[str]], ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """The narrower ranges of rows of one kind, and of every combination of kinds that was measured."""
+
+    def ends(rows: np.ndarray) -> dict[str, tuple[float, float]]:
+        found = {name: known[name][rows] for name in ranges if name in known}
+        return {name: (float(values.min()), float(values.max())) for name, values in found.items()}
+
+    names = [name for name in coded if name in known]
+    found = dict[str, dict[str, tuple[float, float]]]()
+    for name in names:
+        for code in np.unique(known[name]).astype(int):
+            own = {column: pair for column, pair in ends(known[name] == code).items() if pair != ranges[column]}
+            if own:
+                found[f"{name}={coded[name][code - 1]}"] = own
+    if len(names) < 2:
+        return found
+    codes = np.column_stack([known[name] for name in names])
+    for cell in np.unique(codes, axis=0).astype(int):
+        kinds = [f"{name}={coded[name][code - 1]}" for name, code in zip(names, cell, strict=True)]
+        told = [ranges, *(found[kind] for kind in kinds if kind in found)]
+        own = ends((codes == cell).all(axis=1))
+        found[JOINED.join(kinds)] = {
+            column: (low, high)
+            for column, (low, high) in own.items()
+            if low > max(one[column][0] for one in told if column in one)
+            or high < min(one[column][1] for one in told if column in one)
+        }
+    return found
 
 
 def counted(table: Any) -> tuple[str, ...]:

@@ -365,8 +365,10 @@ def _share(theta: np.ndarray, columns: Columns) -> np.ndarray:
     """The share that is known of some rows; parameters may have more axes."""
     _, _, tau, s, beta, delta, p = theta
     bigger, seen = np.log(columns[SIZE]) - UNIT, columns[SEEN]
-    slow, late = tau * np.exp(s * bigger), delta * columns[DEPTH] * np.exp(p * bigger)
-    return np.asarray(1 / (1 + (slow / seen) ** beta + (late / seen) ** 2))
+    with np.errstate(divide="ignore"):  # of a tau of 0
+        slow = np.exp(beta * (np.log(tau) + s * bigger - np.log(seen)))  # a third of the time of a power
+    late = delta * columns[DEPTH] / seen * np.exp(p * bigger)
+    return np.asarray(1 / (1 + slow + late * late))
 
 
 def _share_of(theta: np.ndarray, columns: Columns, held: float | None) -> np.ndarray:

@@ -436,19 +436,23 @@ class Law(Reader, ABC):
         Raises:
             LawError: for one that is none, or that is too near to 0 or 1 for the law's draws to tell.
         """
-        for probability in probabilities:
-            proper_share("probability", probability, LawError)
-        draws = self.bootstrap()
-        for probability in probabilities:  # beyond the first and the last draw there is nothing to tell it by
-            if (len(draws) + 1) * min(probability, 1 - probability) < 1 - 1e-9:
-                end = 1 / (len(draws) + 1)
-                raise LawError(
-                    f"probability: {end:.3g} to {1 - end:.6g} can be told by the law's {len(draws)} draws "
-                    f"(n_bootstrap), got {probability:g}"
-                )
+        self.refuse_beyond_draws(probabilities)
         center, errors = self._errors_of_new(X)
         found = np.quantile(errors, probabilities, axis=0, method="weibull")
         return [self._unscale(center + self.sigma_ * error) for error in found]
+
+    def refuse_beyond_draws(self, probabilities: Sequence[float]) -> None:
+        """Raise LawError for a probability beyond the first and the last draw, where there is nothing to tell it by."""
+        for probability in probabilities:
+            proper_share("probability", probability, LawError)
+        draws = len(self.bootstrap())
+        for probability in probabilities:
+            if (draws + 1) * min(probability, 1 - probability) < 1 - 1e-9:
+                end = 1 / (draws + 1)
+                raise LawError(
+                    f"probability: {end:.3g} to {1 - end:.6g} can be told by the law's {draws} draws (n_bootstrap), "
+                    f"got {probability:g}"
+                )
 
     def new_measurements(self, X: Any) -> np.ndarray:
         """Draws of a new measurement of each row, `(draws, rows)`, whose quantiles are `quantiles`."""

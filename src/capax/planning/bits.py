@@ -241,6 +241,12 @@ def frontier(
     more = found.kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~found.enough)
     rounded = (ROUNDED,) if options.precision == "bfloat16" and written is None else ()
     ended = (WIDER,) if more.any() and "d_model" not in question.sizes else ()
+    none = [] if nearest is not None else [number for number, at in enumerate(found.chosen) if at is None]
+    short = {int(depth) for depth in table["n_layers"][np.isin(tried.family, none)]}
+    short -= {int(depth) for depth in table["n_layers"][places]}
+    if short:
+        depths = " or ".join(map(str, sorted(short)))
+        ended = (f"none that was tried with {depths} layers holds them", *ended)
     within = np.flatnonzero(found.inside & found.kept)
     sure = within[found.enough[within]] if target is not None else within[:0]
     kinds: dict[str, Any] = {

@@ -70,9 +70,9 @@ class Fill(NamedTuple):
 
 def _known(law: Law, table: Columns, levels: Sequence[float], shares: np.ndarray | None) -> list[np.ndarray]:
     """Quantiles of a new measurement by a law, or of the share of it that is known early."""
-    held = law.quantiles(table, levels)  # which refuses levels that the draws do not tell
     if shares is None:
-        return held
+        return law.quantiles(table, levels)
+    law.refuse_beyond_draws(levels)
     draws = law.new_measurements(table)
     # in another order than theirs, as what is held and how fast it is learned are of different studies
     order = numpy_generator(0, "shares of what is held").permutation(np.arange(len(draws)) % len(shares))

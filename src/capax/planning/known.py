@@ -30,15 +30,13 @@ class Seen:
     """What each network knows after so many exposures of what it holds.
 
     Attributes:
-        share: of what it holds, `(models,)`.
-        shares: draws of it, `(draws, models)`; None where all is known.
+        shares: of what it holds, draws `(draws, models)`; None where all is known.
         inside: whether the curve's domain has it.
         rows: what the curve was asked; None where all is known.
         exposures: how many; None where all is known.
         domain: that of the curve.
     """
 
-    share: np.ndarray
     shares: np.ndarray | None
     inside: np.ndarray
     rows: Columns | None = None
@@ -50,22 +48,23 @@ class Seen:
         """What networks know, by the curve of the recipe of protocol capacity; all where exposures are not given."""
         count = len(next(iter(table.values())))
         if exposures is None:
-            return cls(np.ones(count), None, np.full(count, True))
+            return cls(None, np.full(count, True))
         curve = load_law(CURVE)
         assert isinstance(curve, ExposureLaw)
         rows = table | {"exposures": np.full(count, exposures)}
         domain = f"of {CURVE} {curve.domain_.in_words()}"
         shares = curve.share_draws(rows, HELD)
-        return cls(np.median(shares, axis=0), shares, curve.inside_domain(rows), rows, exposures, (domain,))
+        return cls(shares, curve.inside_domain(rows), rows, exposures, (domain,))
 
     def remarks(self, at: int) -> tuple[str, ...]:
         """What to say of a network."""
         if self.exposures is None or self.shares is None:
             return ()
-        low, high = np.quantile(self.shares[:, at], tails(LEVEL))
-        which = "of what a network holds" if len(self.share) == 1 else "of what the first holds"
+        below, above = tails(LEVEL)
+        low, share, high = np.quantile(self.shares[:, at], (below, 0.5, above))
+        which = "of what a network holds" if self.shares.shape[1] == 1 else "of what the first holds"
         return (
-            f"after {counted(self.exposures, 'exposure')} {whole_percent(self.share[at])} {which} is known "
+            f"after {counted(self.exposures, 'exposure')} {whole_percent(share)} {which} is known "
             f"({whole_percent(low)} to {whole_percent(high)}): by {CURVE}, of the recipe of protocol capacity",
         )
 
