@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
+from typing import get_args
 
 from parts import filled, head
 
 from capax.figures.runs import read
 from capax.papers.evidence import field
-from capax.papers.recipe import Evidence, recipes
+from capax.papers.recipe import Answer, Evidence, recipes
 from capax.results import Measurement
 from capax.sweeps.grid import read_study
 from capax.text import counted, duration
@@ -48,6 +49,12 @@ def verdicts(runs: list[Measurement]) -> list[str]:
             why = "; ".join(filter(None, (found.measured, found.reason)))
             lines.append(f"| `{figure}` | {claim.says} ({claim.standing}) | {found.answer} | {why} |")
     return lines
+
+
+def told() -> dict[tuple[str, str], str]:
+    """Of each figure and claim, as the page has them, the verdict."""
+    rows = (line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `"))
+    return {(row[0].strip("| `"), row[1]): row[2] for row in rows if len(row) > 3 and row[2] in get_args(Answer)}
 
 
 def page(text: str) -> str:

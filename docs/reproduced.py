@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
+import night
 from parts import filled, head
 from PIL import Image
 
@@ -21,6 +22,8 @@ from capax.papers.reproduce import JudgedClaim, JudgedRecipe, Reproduction, figu
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
 SCALES = ("paper", "small", "demo")
+IN_PART = "paper, in part"
+COLUMNS = ("paper", IN_PART, "small", "demo")
 MARKS = {"agrees": "agrees", "differs": "**differs**", "cannot be judged": "cannot be judged"}
 
 
@@ -82,15 +85,20 @@ def summary(every: Sequence[Reproduction]) -> list[str]:
     for one in every:
         for recipe, claim in one.claims("the paper's"):
             answers.setdefault((one.paper, recipe.figure, _said(claim)), {})[one.scale] = MARKS[claim.answer]
+    for (figure, said), answer in night.told().items():
+        if (row := answers.get(("harma2024", figure, said))) is not None:
+            row[IN_PART] = MARKS[answer]
     lines = [
         "## Every claim of the papers, at every scale",
         "",
-        "Where scales differ, the larger one counts: it is nearer to the paper's.",
+        f"Where scales differ, the larger one counts: it is nearer to the paper's. *{IN_PART.capitalize()}*: the "
+        "library, lengths and head counts of the paper's grid, widths up to 256, and one training of each network "
+        "([which](reproduce.md)).",
         "",
-        *head("source", "figure", "says (how we know)", *SCALES),
+        *head("source", "figure", "says (how we know)", *COLUMNS),
     ]
     for (paper, figure, said), found_at in answers.items():
-        lines.append(_row((paper, f"`{figure}`", said, *(found_at.get(scale, "") for scale in SCALES))))
+        lines.append(_row((paper, f"`{figure}`", said, *(found_at.get(scale, "") for scale in COLUMNS))))
     return [*lines, ""]
 
 

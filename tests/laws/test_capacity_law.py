@@ -281,9 +281,20 @@ def test_the_domain_has_the_ranges_of_each_kind() -> None:
     assert law.domain_.within["embeddings=trained"]["n_layers"] == (1, 3)
     for change, reasons in (
         ({}, []),
-        ({"n_layers": 8}, ["n_layers 8 is outside 1 to 3 with embeddings trained"]),
+        ({"n_layers": 3}, ["n_layers 3 is outside 1 to 2 with loss all, embeddings trained and ffn mlp"]),
+        ({"n_layers": 3, "ffn": "none"}, []),
         ({"n_layers": 8, "embeddings": "frozen"}, []),
-        ({"n_layers": 9}, ["n_layers 9 is outside 1 to 8"]),
+        ({"n_layers": 9, "embeddings": "frozen"}, ["n_layers 9 is outside 1 to 8"]),
+        (
+            {"n_layers": 9},
+            ["n_layers 9 is outside 1 to 8 (1 to 2 with loss all, embeddings trained and ffn mlp)"],
+        ),
+        ({"vocab_size": 512, "n_layers": 1, "embeddings": "frozen"}, []),
+        ({"vocab_size": 1024, "embeddings": "frozen"}, ["vocab_size 1024 is outside 16 to 512 with ffn mlp"]),
+        (
+            {"loss": "last", "effective_parameters": 4000},
+            ["none with loss last, embeddings trained and ffn mlp was measured"],
+        ),
     ):
         asked = row | change
         assert law.domain_.outside_in_words(asked) == reasons

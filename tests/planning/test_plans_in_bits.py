@@ -479,15 +479,15 @@ def test_hours_for_so_many_items_hold_as_many(items: int) -> None:
     assert all(one.cost.hours <= (1 + 1e-9) * hours for one in found.architectures)
 
 
-def test_hours_cap_what_is_shown_and_not_what_a_network_could_hold() -> None:
-    """What is expected, and its interval, are of the network; no more than the hours show is sure."""
+def test_hours_cap_items_and_not_the_bits_that_a_network_could_hold() -> None:
+    """What is expected, its interval and what is sure are of items that the hours show."""
     found = planned(seq_len=16, vocab_size=1000, budget_hours=0.1)
     assert any(note == bits.LIMITED for note in found.notes)
     for one in found.architectures:
-        assert one.memorized == pytest.approx(one.bits / (15 * np.log2(1000)))
-        assert one.interval.low < one.memorized < (one.interval.high or 0)
+        assert one.memorized <= one.bits / (15 * np.log2(1000)) * (1 + 1e-9)
+        assert one.interval.low <= one.at_least <= one.memorized <= (one.interval.high or 0)
         assert one.cost.hours <= 0.1 * (1 + 1e-9)
-    assert any(one.at_least < one.interval.low for one in found.architectures)
+    assert any(one.memorized < 0.99 * one.bits / (15 * np.log2(1000)) for one in found.architectures)
     few = planned(seq_len=16, vocab_size=1000, budget_hours=0.1, budget_parameters=2000)
     assert bits.LIMITED not in few.notes
 

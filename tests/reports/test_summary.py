@@ -17,7 +17,7 @@ from capax.reports.summary import MOST_ROWS, sentences, summary
 from capax.store import tables
 
 ROOT = Path(__file__).parents[2]
-TASK = capax.Sequences(seq_len=4, vocab_size=9, library_size=20)
+TASK = capax.Sequences(seq_len=16, vocab_size=9, library_size=20)
 MODEL = capax.Transformer(d_model=4, d_head=2)
 SHORT = capax.Training(max_epochs=2)
 

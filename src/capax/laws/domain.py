@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Self
 
@@ -234,6 +235,11 @@ class Domain(BaseModel):
 
 JOINED = ","
 """Between the kinds of rows that are of several, in keys of `Domain.within`."""
+
+
+def of_all_kinds(reason: str) -> str:
+    """Why a configuration lies outside, without the narrower range of its kinds."""
+    return re.sub(r" \([^()]* with [^()]*\)$", "", reason)
 
 
 def _in_words(kinds_of: str) -> str:

@@ -537,7 +537,14 @@ class Law(Reader, ABC):
         }
 
     def _ends_of_draws(self, level: float) -> dict[str, tuple[float | None, float | None]]:
-        """Quantiles of the draws of each parameter; one in `undetermined_` has neither end."""
+        """Quantiles of the draws of each parameter; one in `undetermined_` has neither end.
+
+        Raises:
+            LawError: for a level that the law's draws do not tell.
+        """
+        count = len(self.bootstrap())
+        if level > (most := 1 - 2 / (count + 1)) + 1e-9:
+            raise LawError(f"level: at most {most:.6g}, as the law has {count} draws (n_bootstrap), got {level:g}")
         ends = {
             name: np.quantile(draws, tails(level)).tolist()
             for name, draws in zip(self.names, self.bootstrap()[:, :-1].T, strict=True)

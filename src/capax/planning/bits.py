@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError, OutsideDomain
+from capax.laws.domain import of_all_kinds
 from capax.laws.law import Law
 from capax.planning.cost import Cost, assumptions, hours, least_hours, operations
 from capax.planning.families import WIDEST, Families, families, finer
@@ -21,7 +22,7 @@ from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Ne
 from capax.planning.written import Written
 from capax.results import LEVEL
 
-LIMITED = "at least: no more than a training shows in these hours, even where the network could hold more"
+LIMITED = "items: no more than a training shows in these hours, even where the network could hold more"
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
 ROUNDED = "bits are those of float32; weights rounded to bfloat16 keep nearly all of them: docs/how-to/quantize.md"
 
@@ -35,7 +36,8 @@ class Weighed:
         seen: what is known after the exposures.
         low, at_least, expected, high: quantiles of the items that each knows.
         worth: operations for each item, and `shortest`, the hours of its steps.
-        could, promised, held: items with the probability, in the budget's hours, and those that are learned.
+        shown: items that there are, or that a training shows in the budget's hours.
+        could, promised, held: items with the probability, those of them that are shown, and those that are learned.
         n_bytes: of the file.
         kept: what the domain and the budget allow, and `enough` what holds the target, too.
         chosen: the place of each family's network; None where none will do.
@@ -49,6 +51,7 @@ class Weighed:
     high: np.ndarray
     worth: np.ndarray
     shortest: np.ndarray
+    shown: np.ndarray
     could: np.ndarray
     promised: np.ndarray
     held: np.ndarray
@@ -87,9 +90,10 @@ def weigh(
     worth = np.array([operations(one, task, 1.0, n_exposures) for one in models])
     shortest = least_hours(n_exposures, table["n_layers"])
     could = np.minimum(at_least, question.most)
-    promised = could
+    shown = np.full(len(models), float(question.most))
     if budget.hours is not None and target is None:  # a training shows no more items in these hours
-        promised = np.minimum(could, np.floor(budget.hours / hours(worth)))
+        shown = np.minimum(shown, np.floor(budget.hours / hours(worth)))
+    promised = np.minimum(at_least, shown)
     held = promised if target is None else np.full(len(models), float(target))
     n_bytes = table["total_parameters"] * BYTES[options.precision]
     if written is not None:
@@ -100,7 +104,8 @@ def weigh(
     anywhere = law.travels if options.extrapolate is None else options.extrapolate
     kept = np.full(len(models), True) if anywhere else inside & seen.inside
     if not kept.any():
-        of_all = set.intersection(*(set(why_outside(law, table, seen, at)) for at in range(len(models))))
+        why = (why_outside(law, table, seen, at) for at in range(len(models)))
+        of_all = set.intersection(*(set(map(of_all_kinds, reasons)) for reasons in why))
         words = sorted(of_all) or [law.domain_.in_words(), *seen.domain]
         raise OutsideDomain(
             f"outside the domain of {law.name} ({law.source_}): {'; '.join(words)}; extrapolate all the same"
@@ -126,6 +131,7 @@ def weigh(
         high=high,
         worth=worth,
         shortest=shortest,
+        shown=shown,
         could=could,
         promised=promised,
         held=held,
@@ -206,7 +212,9 @@ def frontier(
 
     def described(place: int) -> Network:
         at = int(place)
-        items, least, highest = (float(min(one[at], question.most)) for one in (found.expected, found.low, found.high))
+        items, least, highest = (
+            float(min(one[at], found.shown[at])) for one in (found.expected, found.low, found.high)
+        )
         sizes: dict[str, Any] = {name: int(table[name][at]) for name in dict.fromkeys((*SIZES, *question.axes))}
         return Network(
             **sizes,

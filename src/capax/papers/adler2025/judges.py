@@ -124,9 +124,21 @@ def _f1s(of: Evidence) -> dict[tuple[int, int], list[float]]:
 
 
 def one_head_is_worse(of: Evidence) -> Verdict:
-    """F1 of the best of several heads above that of one, at the largest total key dimension of both."""
-    verdict = _one_head_against_several(of)
-    return verdict.model_copy(update={"reason": f"{verdict.reason}{_cut(of)}"})
+    """F1 of the best of several heads above that of one, at the largest total key dimension of both.
+
+    Of trainings with several budgets those with the largest count, and the others tell how much more steps bring.
+    """
+    budgets = sorted({run.spec.training.max_steps or 0 for run in of.runs})
+    *shorter, longest = (
+        replace(of, runs=tuple(run for run in of.runs if (run.spec.training.max_steps or 0) == steps))
+        for steps in budgets
+    )
+    verdict = _one_head_against_several(longest)
+    before = [
+        f"; after {steps} steps in place of {budgets[-1]} {_one_head_against_several(one).measured}"
+        for steps, one in zip(budgets, shorter, strict=False)
+    ]
+    return verdict.model_copy(update={"reason": f"{verdict.reason}{_cut(longest)}{''.join(before)}"})
 
 
 def _one_head_against_several(of: Evidence) -> Verdict:
