@@ -255,6 +255,8 @@ SIZES = [1, 2, 4, 8, 16, 32, 64]
     [
         ([1, 2, 3, 4, 4.1, 4, 4.05], "agrees"),
         ([1, 2, 3, 4, 5, 6, 7.0], "differs"),
+        ([1, 2, 3, 4, 4.2, 4.4, 4.6], "differs"),  # by a fifth of the first slope
+        ([1, 2, 3, 4, 4.05, 4.1, 4.15], "agrees"),  # by a twentieth
         ([4, 3.9, 4.1, 4, 4.1, 4, 4], "cannot be judged"),
     ],
 )

@@ -261,6 +261,7 @@ def test_a_trend_needs_gains_that_shrink() -> None:
     alike = trend([[10.0, 20.0, 22.0]] * 3)
     assert (alike.reached, alike.last_gain) == (22, pytest.approx(0.1))
     more = 2 + SHARE * 22
+    assert SHARE == 0.02  # of what is reached, as the recorded trainings gained on the mean (docs/capacity.md)
     assert alike.later == 22 + more
     assert alike.interval is not None
     assert (alike.interval.low, alike.interval.high) == pytest.approx((22, 22 + 2 * more))

@@ -17,7 +17,7 @@ from capax.laws.law import Law
 from capax.results import Measurement, Parameters
 from capax.specs import Model
 from capax.store import Store
-from capax.sweeps.adapt import adaptive, columns_of, gains, half_width, next_runs
+from capax.sweeps.adapt import _spread, adaptive, columns_of, gains, half_width, next_runs
 from capax.sweeps.adaptive import known_at_target
 
 LIBRARY = 4000
@@ -503,3 +503,11 @@ def test_errors_of_a_width() -> None:
         half_width(capax.PowerLaw().fit(rows(law, truth, grid((16, 64)))), TARGET, 1.0)
     with pytest.raises(LawError, match=r"^ecm: "):
         half_width(capax.ECM.published(), TARGET)
+
+
+def test_a_start_weighs_distance_by_the_root_of_the_seconds() -> None:
+    """Three times as far for four times as much is nearer to worth it than not, for ten times as much it is not."""
+    points, known = np.array([[1.0], [3.0], [0.0]]), np.array([[0.0]])
+    free = np.array([True, True, False])
+    assert _spread(points, known, np.array([1.0, 4.0, 1.0]), free, 2) == [1, 0]
+    assert _spread(points, known, np.array([1.0, 10.0, 1.0]), free, 2) == [0, 1]

@@ -66,11 +66,20 @@ def test_every_run_is_in_one_shard_and_its_pack_is_whole(widths: int, seeds: int
 
 @pytest.mark.parametrize(("count", "seed"), [(2, 0), (4, 1), (7, 2)])
 def test_shards_cost_alike_whatever_the_order_of_the_grid(count: int, seed: int) -> None:
-    """Costs are in a ratio of two hundred; a shard differs from another by less than its dearest pack."""
+    """Costs are in a ratio of two hundred; a shard differs from another by less than its dearest pack.
+
+    They are of operations, and in proportion to epochs where all else is alike.
+    """
     runs = list(grid(6, 1, epochs=(1, 2, 4, 8, 16, 32)))
     random.Random(seed).shuffle(runs)
     parts = [shards.share(tuple(runs), (number, count)) for number in range(1, count + 1)]
     costs = [sum(shards._operations((run,)) for run in part) for part in parts]
+    by_epochs = {
+        width: {shards._operations((run,)) / run.training.max_epochs for run in runs if run.model == width}
+        for width in {run.model for run in runs}
+    }
+    assert all(max(each) == pytest.approx(min(each)) for each in by_epochs.values())
+    assert max(max(each) for each in by_epochs.values()) > 3 * min(min(each) for each in by_epochs.values())
     assert max(costs) - min(costs) <= max(shards._operations((run,)) for run in runs)
     assert [set(part) for part in parts] == [
         set(shards.share(tuple(sorted(runs, key=capax.Run.key)), (number, count))) for number in range(1, count + 1)
