@@ -288,7 +288,7 @@ def test_every_size_that_was_given_is_that_of_the_network(
     def measured(task: capax.Task, model: capax.Transformer, **how: object) -> None:
         raise Measured(model.n_kv_heads)
 
-    monkeypatch.setattr("capax.protocols.measure.measure", measured)
+    monkeypatch.setattr("capax.planning.proxies.measure", measured)
     for one in found.architectures:
         with pytest.raises(Measured, match=str(one.further["n_kv_heads"])):
             capax.verify_plan(law(), found, one)
@@ -310,7 +310,7 @@ def test_heads_that_do_not_fill_the_width_are_verified(
     def measured(task: Any, model: Any, **how: Any) -> None:
         raise Measured(f"{model.n_heads} of {model.d_head} in {model.d_model}")
 
-    monkeypatch.setattr("capax.protocols.measure.measure", measured)
+    monkeypatch.setattr("capax.planning.proxies.measure", measured)
     few = {"n_layers": 1, "ffn": "none", "embeddings": "frozen"}
     found = planned(5, seq_len=4, vocab_size=16, d_model=[16], n_heads=[n_heads], d_head=d_head, **few)
     assert found.architectures
@@ -436,7 +436,7 @@ def test_a_lower_bound_breaks_no_promise(
     found = planned(20, seq_len=4, vocab_size=16, n_layers=1, d_model=[24])
     assert found.bits is not None
     run = measured_bits(share * found.bits, converged)
-    monkeypatch.setattr("capax.protocols.measure.measure", lambda *_, **__: run)
+    monkeypatch.setattr("capax.planning.proxies.measure", lambda *_, **__: run)
     monkeypatch.setattr(proxies, "HOURS", 1e9)
     checked = capax.verify_plan(law(), found)
     assert checked.held is held
@@ -459,7 +459,7 @@ def test_a_promise_is_kept_in_its_own_unit_and_by_the_family_that_was_planned(mo
         models.append(model)
         return measured_bits(7 * (found.bits or 0) * 0.9)
 
-    monkeypatch.setattr("capax.protocols.measure.measure", measured)
+    monkeypatch.setattr("capax.planning.proxies.measure", measured)
     monkeypatch.setattr(proxies, "HOURS", 1e9)
     checked = capax.verify_plan(power, found)
     assert checked.miss_percent == pytest.approx(10)

@@ -22,7 +22,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(task: Any, model: Any, **_: Any) -> None:
         raise Measured(task, model)
 
-    monkeypatch.setattr("capax.protocols.measure.measure", measured)
+    monkeypatch.setattr("capax.planning.proxies.measure", measured)
 
 
 @pytest.fixture

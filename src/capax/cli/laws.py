@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -121,51 +121,26 @@ def fit(
     if law == suggested.get("law"):
         target = target or suggested.get("target")
         axes = axes or ",".join(suggested["axes"])
-    above = rows.get_column("memorized_above_chance", default=None)
-    usual = "memorized" if above is None or above.is_null().all() else "memorized_above_chance"
-    usual = ITEMS if _at_convergence(rows) else usual
-    targets = {name: kind().target for name, kind in LAWS.items()}
-    targets = {name: target or (usual if own == Law.usual_target else own) for name, own in targets.items()}
-    counted = targets[law]
-    if not _at_convergence(rows):  # all laws count the same
-        targets = dict.fromkeys(LAWS, counted)
-    given: dict[str, Any] = {
+    given = {
         "axes": None if axes is None else [name.strip() for name in axes.split(",")],
         "size": size,
         "method": method,
         "as_printed": as_printed or None,
         "degree": degree,
     }
-    given = {name: value for name, value in given.items() if value is not None}
-    one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
-    rivals = [name for name, kind in LAWS.items() if kind.items == LAWS[law].items and kind.along is None]
-    rivals = [name for name in rivals if name != "depth" or not one_depth]
-    rivals = [name for name in rivals if name == law or set(LAWS[name]().columns) <= set(rows.columns)]
-    for name in given:
-        meant = [other for other, kind in LAWS.items() if name in kind().get_params()]
-        if not {*meant} & {law, *(rivals if compare else ())}:
-            beside = f", nor for {', '.join(rivals)}" if compare and rivals != [law] else ""
-            raise LawError(f"{name}: only for {', '.join(meant)}, not {law}{beside}")
-    given |= {"target": targets} | ({"loss": rows["loss"][0]} if "loss" in rows.columns else {})
-    chosen = _made(law, given)
-    rows, unused = chosen.usable(rows)
-    bounded = chosen.bound is not None and chosen.bound in rows.columns
-    lacking = not bounded and (not data or counted in tables.CAPACITIES)  # of a user's counts a zero is a fault
-    every, (rows, uncounted) = rows, _counted(rows, counted) if lacking else (rows, 0)
-    rows, left_out = tables.above_zero(rows, counted) if lacking else (rows, 0)
-    notes = [*(published.notes(shelf) if shelf else ()), *unused]
+    rivals = _rivals(law, rows) if compare else []
+    _refuse_unused(given, law, rivals)
+    targets = _targets(law, rows, target)
+    given |= {"loss": rows["loss"][0]} if "loss" in rows.columns else {}
+    chosen = _made(law, targets, given)
+    rows, left_out = _countable(chosen, rows, of_store=not data)
+    notes = [*(published.notes(shelf) if shelf else ()), *left_out]
     notes.extend(f"only rows with {condition}; --where chooses others" for condition in chosen_rows)
-    items = chosen.needed_for is None and counted not in tables.CAPACITIES
-    why = "not above chance" if items else f"with a {counted} of zero"
-    reasons = ((uncounted, "row", f"without a {counted}"), (left_out, "run", why))
-    notes += [f"{n} {of}{'s' * (n > 1)} {why} {'were' if n > 1 else 'was'} left out" for n, of, why in reasons if n]
-    if uncounted and counted == Law.usual_target and every.filter(pl.col(counted).is_null())["memorized"].count():
-        notes.append("--target memorized counts such rows, too")
     with saying(notes):
         fitted = chosen.fit(rows)
     fitted.notes_.extend(notes)
-    laws = [_made(name, given) for name in rivals]
-    found = report(fitted, level, compare_laws(rows, laws) if compare else None)
+    comparison = compare_laws(rows, [_made(name, targets, given) for name in rivals]) if compare else None
+    found = report(fitted, level, comparison)
     if out is not None:
         save_law(fitted, out)
     if figure is not None and found.comparison is not None:
@@ -173,10 +148,52 @@ def fit(
     output.emit(found, _show_fit, as_json=as_json, law=out, figure=figure)
 
 
-def _counted(rows: pl.DataFrame, target: str) -> tuple[pl.DataFrame, int]:
-    """The rows that have a count, and how many have none; all of them where none has one."""
-    kept = rows.filter(pl.Series(~np.isnan(tables.numbers(rows, target, "target"))))
-    return (rows, 0) if kept.is_empty() else (kept, len(rows) - len(kept))
+def _targets(law: LawName, rows: pl.DataFrame, target: str | None) -> dict[str, str]:
+    """The column of counts of each law: the one that was given, or its own; of laws side by side they are alike."""
+    above = rows.get_column("memorized_above_chance", default=None)
+    usual = "memorized" if above is None or above.is_null().all() else "memorized_above_chance"
+    usual = ITEMS if _at_convergence(rows) else usual
+    own = {name: kind().target for name, kind in LAWS.items()}
+    found = {name: target or (usual if counts == Law.usual_target else counts) for name, counts in own.items()}
+    return found if _at_convergence(rows) else dict.fromkeys(LAWS, found[law])
+
+
+def _rivals(law: LawName, rows: pl.DataFrame) -> list[str]:
+    """The laws that can be fitted to the rows, too; that of depth where there is more than one."""
+    one_depth = "n_layers" not in rows.columns or rows["n_layers"].n_unique() == 1
+    found = [name for name, kind in LAWS.items() if kind.items == LAWS[law].items and kind.along is None]
+    found = [name for name in found if name != "depth" or not one_depth]
+    return [name for name in found if name == law or set(LAWS[name]().columns) <= set(rows.columns)]
+
+
+def _refuse_unused(given: Mapping[str, Any], law: LawName, rivals: Sequence[str]) -> None:
+    """Raise LawError for an option that neither the law nor any other has."""
+    for name in (name for name, value in given.items() if value is not None):
+        meant = [other for other, kind in LAWS.items() if name in kind().get_params()]
+        if not {*meant} & {law, *rivals}:
+            beside = f", nor for {', '.join(rivals)}" if rivals and rivals != [law] else ""
+            raise LawError(f"{name}: only for {', '.join(meant)}, not {law}{beside}")
+
+
+def _countable(law: Law, rows: pl.DataFrame, *, of_store: bool) -> tuple[pl.DataFrame, list[str]]:
+    """The rows that a law can be fitted to, and notes of the others; of a user's counts a zero is a fault."""
+    rows, notes = law.usable(rows)
+    bounded = law.bound is not None and law.bound in rows.columns
+    if bounded or not (of_store or law.target in tables.CAPACITIES):
+        return rows, [*notes]
+    counted = rows.filter(pl.Series(~np.isnan(tables.numbers(rows, law.target, "target"))))
+    uncounted = 0 if counted.is_empty() else len(rows) - len(counted)
+    kept, zeros = tables.above_zero(counted if uncounted else rows, law.target)
+    items = law.needed_for is None and law.target not in tables.CAPACITIES
+    why = "not above chance" if items else f"with a {law.target} of zero"
+    reasons = ((uncounted, "row", f"without a {law.target}"), (zeros, "run", why))
+    notes = (
+        *notes,
+        *(f"{n} {of}{'s' * (n > 1)} {why} {'were' if n > 1 else 'was'} left out" for n, of, why in reasons if n),
+    )
+    if uncounted and law.target == Law.usual_target and rows.filter(pl.col(law.target).is_null())["memorized"].count():
+        notes = (*notes, "--target memorized counts such rows, too")
+    return kept, [*notes]
 
 
 def _usual(rows: pl.DataFrame, options: Mapping[str, Any]) -> LawName:
@@ -206,11 +223,11 @@ def _named(column: str, conditions: Iterable[str]) -> bool:
     return any(condition.partition("=")[0].strip() == column for condition in conditions)
 
 
-def _made(name: str, given: dict[str, Any]) -> Law:
+def _made(name: str, targets: Mapping[str, str], given: Mapping[str, Any]) -> Law:
     """A law with its own target and those of the options that it has."""
     known = LAWS[name]().get_params()
-    chosen = {option: value for option, value in given.items() if option in known}
-    return LAWS[name](**chosen | {"target": given["target"][name]})
+    chosen = {option: value for option, value in given.items() if option in known and value is not None}
+    return LAWS[name](**chosen | {"target": targets[name]})
 
 
 def _show_fit(found: FitReport) -> None:

@@ -13,6 +13,7 @@ from capax.planning.families import families, usual_widths
 from capax.planning.known import EXPOSURES
 from capax.planning.question import Question, of_new_measurement
 from capax.planning.results import BitsFrontier, Network, Verification
+from capax.protocols.measure import measure
 from capax.results import LEVEL
 from capax.specs import Capacity
 from capax.text import duration
@@ -100,8 +101,6 @@ def verify(question: Question, frontier: BitsFrontier, chosen: Network, **how: A
     family, model, whole = found.family, found.model, found.itself
     promised = frontier.bits if whole and frontier.bits is not None else found.at_least
     fields = family.task.model_dump(exclude={"library_size"})
-    from capax.protocols.measure import measure  # imports torch, which a page needs not
-
     run = measure(type(family.task)(**fields), model, protocol=Capacity(restarts=RESTARTS), **how)
     assert run.capacity is not None
     worth = family.per_item / family.task.information_per_item()  # of a law of what recall counts

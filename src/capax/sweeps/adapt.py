@@ -207,7 +207,7 @@ def _narrow(law: Law, known: list[Measurement], left: list[Run], target: Any, un
 
 
 def _affordable(places: list[int], seconds: np.ndarray, left: float) -> list[int]:
-    """The longest selection, in order, whose total cost fits what is left."""
+    """In order, each whose cost still fits what is left after those before it."""
     kept = []
     for place in places:
         if seconds[place] <= left:
