@@ -14,7 +14,7 @@ from capax.laws.law import Law
 from capax.overview import Displayed, Overview
 from capax.planning.by_bytes import smallest_networks
 from capax.planning.cost import Accelerator
-from capax.planning.fills import exposures, fill, of_bounds
+from capax.planning.fills import exposures, fill, in_words
 from capax.planning.options import Options
 from capax.planning.question import Question, as_sequences, predicted
 from capax.planning.results import SIZES, Network, Precision, Smallest, held_in_words, networks, verified
@@ -299,10 +299,7 @@ def plan_facts(
         source=source,
         notes=(
             *notes,
-            f"a network recalls {recall:.6g} of what it learns when that has {held.share:.0%} of the bits that it can "
-            f"hold (standard deviation of the logarithm {held.spread:.2f}, by a study of "
-            f"{held.files} files{f' and {held.more} of the data given' if data else ''}{of_bounds(recall)}; "
-            "codes alone were studied)",
+            in_words(held, recall),
             *([f"{EARLY}: {counted(held.short, 'run')} of the data given"] if held.short else []),
             *(told[networks[0].tokenization] if networks else next(iter(told.values()))),
         ),

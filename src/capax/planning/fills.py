@@ -162,7 +162,15 @@ def pooled(ships: Sequence[float], bounds: Sequence[float], given: Sequence[floa
     return Fill(*geometric([*ships, *given, *bounds]), len(ships), len(given))
 
 
-def of_bounds(recall: float) -> str:
-    """What a note says of files of the study that count by an upper bound; empty where there are none."""
-    count = len(shares(study(), recall)[1])
-    return f"; {counted(count, 'file')} more, of which no network recalled so much, by an upper bound" if count else ""
+def in_words(held: Fill, recall: float) -> str:
+    """What a note says of how full a network may be, and by how many files that is known."""
+    bounds = len(shares(study(), recall)[1])
+    of_data = f" and {held.more} of the data given" if held.more or held.short else ""
+    of_bounds = (
+        f"; {counted(bounds, 'file')} more, of which no network recalled so much, by an upper bound" if bounds else ""
+    )
+    return (
+        f"a network recalls {recall:.6g} of what it learns when that has {held.share:.0%} of the bits that it can hold "
+        f"(standard deviation of the logarithm {held.spread:.2f}, by a study of {held.files} files{of_data}"
+        f"{of_bounds}; codes alone were studied)"
+    )

@@ -21,7 +21,7 @@ from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
 from capax.planning.facts import ANY, UNPACKED, FactsInFile, checked_recall, given_facts, in_file
 from capax.planning.fill import Fill
-from capax.planning.fills import fill, of_bounds
+from capax.planning.fills import fill, in_words
 from capax.planning.known import CURVE, HELD
 from capax.planning.question import SUREST, Columns, predicted
 from capax.results import Result
@@ -358,11 +358,7 @@ def _of_the_asked(asked: Asked, counts: Counts, held: Fill, curve: ExposureLaw) 
     """What was assumed of facts and their training."""
     notes, (first, last) = [], curve.domain_.ranges["exposures"]
     if asked.facts is not None and asked.recall is not None:
-        notes.append(
-            f"a network recalls {asked.recall:.6g} of what it learns when that has {held.share:.0%} of the bits that "
-            f"it can hold (standard deviation of the logarithm {held.spread:.2f}, by a study of {held.files} files"
-            f"{of_bounds(asked.recall)})"
-        )
+        notes.append(in_words(held, asked.recall))
         if asked.facts.compressed_bytes is None:
             notes.append(UNPACKED)
     if asked.exposures is None:
