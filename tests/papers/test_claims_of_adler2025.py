@@ -287,3 +287,40 @@ def test_a_threshold_is_where_f1_stays_high() -> None:
     fallen = verdicts("adler2025", "figure-1", f1(lambda heads, total: {8: 1.0, 16: 1.0, 24: 0.4}[total]))[1]
     assert fallen.answer == "cannot be judged"
     assert "beyond its last one" in fallen.reason
+
+
+@pytest.mark.parametrize(
+    ("n_items", "d_model", "answer", "said"),
+    [
+        (16, 3, "agrees", "no plane separates"),
+        (12, 12, "differs", "a plane separates"),
+        (14, 6, "cannot be judged", "in 2 of 3"),
+    ],
+)
+def test_what_one_head_can_do_depends_on_the_vectors_width(n_items: int, d_model: int, answer: str, said: str) -> None:
+    (recipe,) = recipes("adler2025", "figure-1")
+    run = recipe.runs("demo")[0]
+    run = run.replace(task=run.task.replace(n_items=n_items), model=run.model.replace(d_model=d_model))
+    verdict = adler2025.no_one_head(Evidence((measurement(run, [1], metrics={"f1": 0.5}),), "demo"))
+    assert verdict.answer == answer
+    assert said in verdict.reason
+
+
+def test_an_optimum_that_was_not_reached_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capax.theory.one_head.STEPS", 1)
+    (recipe,) = recipes("adler2025", "figure-1")
+    verdict = adler2025.no_one_head(Evidence((measurement(recipe.runs("demo")[0], [1], metrics={"f1": 0.5}),), "demo"))
+    assert verdict.answer == "cannot be judged"
+    assert "the optimum was not reached" in verdict.reason
+
+
+def test_the_largest_budget_counts_and_the_others_tell_what_more_steps_bring() -> None:
+    def made(run: Run, rng: np.random.Generator) -> Measurement:
+        several = run.model.n_heads > 1  # type: ignore[union-attr]
+        mean = 0.99 if several and run.training.max_steps == 16_000 else 0.5
+        return measurement(run, [10], metrics={"f1": mean + 0.003 * rng.normal()})
+
+    (verdict,) = verdicts("adler2025", "version-3-softmax", made, "small")
+    assert verdict.answer == "agrees"
+    assert "20 of 20 trainings ended at their budget" in verdict.reason
+    assert "after 4000 steps in place of 16000 0.50" in verdict.reason

@@ -180,6 +180,20 @@ def test_figure_10_says_to_which_sides_it_errs(at_three: Callable[[int, int], fl
 
 
 @pytest.mark.slow
+def test_figure_10_does_not_take_repeats_that_differ_for_errors_of_the_law() -> None:
+    """Counts of the very law, each training a fifth off."""
+    (recipe,) = recipes("harma2024", "figure-10")
+    for seed in range(5):
+        rng, runs = np.random.default_rng(seed), []
+        for run in recipe.runs("small"):
+            count = as_law(run.task.seq_len, run.model.n_heads, run.model.d_model)  # type: ignore[union-attr]
+            noisy = count * np.exp(0.2 * rng.normal())
+            runs.append(measurement(run, [noisy * 0.99 + run.task.library_size / 100]))
+        verdict = recipe.claims[1].verdict(Evidence(tuple(runs), "small"), missing=0)
+        assert verdict.answer == "cannot be judged"
+
+
+@pytest.mark.slow
 def test_figure_10_tells_nothing_by_libraries_that_are_known_and_said_to_be() -> None:
     beyond = one_verdict("figure-10", 1, grid(lambda n, h, b: 4 * as_law(n, h, b)))
     assert beyond.measured is not None
@@ -206,9 +220,7 @@ def test_parameters_of_other_networks_differ() -> None:
 
 @pytest.mark.slow
 def test_a_choice_of_fit_that_decides_is_said() -> None:
-    verdict = one_verdict(
-        "figure-10", 1, grid(lambda n, h, b: as_law(n, h, b) * (1.05 if h == 3 else 1) * (3 if b == 24 else 1))
-    )
+    verdict = one_verdict("figure-10", 1, grid(lambda n, h, b: as_law(n, h, b) * (1.4 if h == 3 else 1)))
     assert verdict.answer == "cannot be judged"
     assert verdict.reason.startswith("depends on how the ECM is fitted: fitted jointly: ")
 

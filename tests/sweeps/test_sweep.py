@@ -18,7 +18,7 @@ import pytest
 from study import STUDY
 
 import capax
-from capax.errors import SpecError, StoreError, SweepFailed, TrackerError
+from capax.errors import SpecError, StoreError, StoreWriteError, SweepFailed, TrackerError
 from capax.results import Measurement
 from capax.sweeps.executors import Executor, Here, Job, Report, do
 from capax.sweeps.under_way import SweepProgress, together
@@ -233,6 +233,54 @@ def test_a_loop_that_is_left_early_leaves_nothing_running(tmp_path: Path) -> Non
     assert len(stored(tmp_path / "s.db")) == 2  # both that were in flight
     (found,) = capax.sweep([small(9)], tmp_path / "other.db", executor=executor, device="cpu")
     assert stored(tmp_path / "other.db") == [found]
+
+
+@pytest.mark.parametrize("fails", ["finish", "progress"])
+def test_a_loop_that_is_left_while_a_sweep_ends_leaves_nothing_running(fails: str, tmp_path: Path) -> None:
+    class Failing:
+        def __call__(self, seen: SweepProgress) -> None:
+            if fails == "progress" and seen.done:
+                raise ValueError("mine")
+
+        def finish(self, run: Measurement) -> None:
+            if fails == "finish":
+                raise ValueError("mine")
+
+    executor = Unlucky([])
+    executor.slots = 3
+    runs = [small(epochs=epochs) for epochs in (2, 3, 4, 5)]
+    swept = capax.sweep(runs, tmp_path / "s.db", executor=executor, device="cpu", progress=Failing())
+    with suppress(TrackerError):
+        for number, _ in enumerate(swept):
+            if number == 1:
+                break
+    swept.close()  # type: ignore[attr-defined]
+    assert executor.running == 0
+    assert len(stored(tmp_path / "s.db")) == 3
+
+
+def test_runs_that_cannot_be_kept_are_named_when_a_loop_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept = capax.sweep([small(0, 2), small(1, 3)], tmp_path / "s.db", executor=Unlucky([]), device="cpu")
+    next(swept)
+
+    def full(self: capax.Store, measurement: Measurement) -> None:
+        raise StoreWriteError("no room")
+
+    monkeypatch.setattr(capax.Store, "add", full)
+    with pytest.raises(StoreWriteError, match="runs not kept"):
+        swept.close()  # type: ignore[attr-defined]
+
+
+def test_what_memory_was_found_for_is_remembered(tmp_path: Path) -> None:
+    executor = Unlucky(["memory"])
+    executor.slots = 1
+    runs = [small(epochs=epochs).replace(protocol=capax.Mac(restarts=8)) for epochs in (2, 3)]
+    assert len(list(capax.sweep(runs, tmp_path / "s.db", executor=executor, device="cpu"))) == 2
+    assert executor.pack_sizes == [None, None, 4] or executor.pack_sizes == [None, 4, 4]
+    with capax.Store(tmp_path / "s.db") as store:
+        assert [*store.pack_sizes().values()] == [4]
 
 
 def test_a_progress_that_raises_loses_no_run(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Weighed:
         low, at_least, expected, high: quantiles of the items that each knows.
         worth: operations for each item, and `shortest`, the hours of its steps.
         shown: items that there are, or that a training shows in the budget's hours.
-        could, promised, held: items with the probability, those of them that are shown, and those that are learned.
+        promised, held: items with the probability, of those that are shown, and those that are learned.
         n_bytes: of the file.
         kept: what the domain and the budget allow, and `enough` what holds the target, too.
         chosen: the place of each family's network; None where none will do.
@@ -52,7 +52,6 @@ class Weighed:
     worth: np.ndarray
     shortest: np.ndarray
     shown: np.ndarray
-    could: np.ndarray
     promised: np.ndarray
     held: np.ndarray
     n_bytes: np.ndarray
@@ -89,7 +88,6 @@ def weigh(
     low, at_least, expected, high = (bits * items for bits in fill.widened(law, table, levels, seen.shares))
     worth = np.array([operations(one, task, 1.0, n_exposures) for one in models])
     shortest = least_hours(n_exposures, table["n_layers"])
-    could = np.minimum(at_least, question.most)
     shown = np.full(len(models), float(question.most))
     if budget.hours is not None and target is None:  # a training shows no more items in these hours
         shown = np.minimum(shown, np.floor(budget.hours / hours(worth)))
@@ -132,7 +130,6 @@ def weigh(
         worth=worth,
         shortest=shortest,
         shown=shown,
-        could=could,
         promised=promised,
         held=held,
         n_bytes=n_bytes,
@@ -244,7 +241,7 @@ def frontier(
     nearest = None if len(places) else int(np.flatnonzero(found.kept)[np.argmax(found.at_least[found.kept])])
     first = described(places[0] if nearest is None else nearest)
     rest = () if exposures or shown_exposures else known_by(first, n_exposures)
-    limited = (LIMITED,) if (found.promised[places] < found.could[places]).any() else ()
+    limited = (LIMITED,) if (np.minimum(found.high, question.most) > found.shown)[places].any() else ()
     widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
     more = found.kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~found.enough)
     rounded = (ROUNDED,) if options.precision == "bfloat16" and written is None else ()

@@ -87,24 +87,35 @@ class UnderWay:
         except EndedAtOnce:
             raise
         except GeneratorExit:  # nobody takes what comes now, but it is stored
-            self._stop()
-            while self._executor.running:
-                self._handle_ended()
+            self._drain()
             raise
         except (KeyboardInterrupt, CapaxError) as error:
-            self._stop()
-            while self._executor.running or self._reports or self._found:
-                yield from self._ended()
-            if self._unsaved:
-                raise self._not_kept(self._ending or error) from None
+            self._drain(error)
+            yield from self._found
             raise
         self._tidy(missing)
 
-    def _stop(self) -> None:
-        """Ask the jobs in flight to end, and start no other."""
+    def _drain(self, error: BaseException | None = None) -> None:
+        """Ask the jobs in flight to end, start no other, and store what comes; only a second Ctrl-C does not wait.
+
+        Raises:
+            StoreWriteError: for what could not be stored.
+        """
         self._stopped = True
         self._queue.clear()
         self._executor.stop()
+        interrupt = error if isinstance(error, KeyboardInterrupt) else None
+        while self._executor.running or self._reports:
+            try:
+                self._handle_ended()
+            except KeyboardInterrupt as another:
+                if interrupt is not None or isinstance(another, EndedAtOnce):
+                    raise
+                interrupt = another
+        if self._unsaved:
+            raise self._not_kept(self._ending or error or SweepFailed("the loop was left")) from None
+        if interrupt is not None and interrupt is not error:
+            raise interrupt
 
     def _ended(self) -> Iterator[Measurement]:
         """The measurements of the jobs that end next."""
@@ -131,10 +142,11 @@ class UnderWay:
         job = report.job
         called = [labelled(measurement, self._labels) for measurement in report.measurements]
         kept = [measurement for measurement in called if self._keep(measurement)]
-        if report.pack_size is not None and report.trouble is None:
+        if report.trouble is None and (size := report.pack_size or job.pack_size) is not None:
             shape = shape_of(job.runs[0], self._device)
-            self._pack_sizes[shape] = report.pack_size
-            self._attempt(partial(self._store.remember_pack_size, shape, report.pack_size))
+            if size != self._pack_sizes.get(shape):  # measured now, or what memory was found for
+                self._pack_sizes[shape] = size
+                self._attempt(partial(self._store.remember_pack_size, shape, size))
         if kept:
             self._forget(job.runs[0])
         if report.trouble == "unstarted":

@@ -70,13 +70,9 @@ def best_head(items: Float[np.ndarray, "items channels"], edges: Int[np.ndarray,
     width = items.shape[1]
     weights = ChannelWeights(fitted.coef_.reshape(1, width, width), np.eye(width)[None])
     scores = fitted.decision_function(products)
-    separates = bool(((scores > 0) == sides).all())
     signs = np.where(sides, 1.0, -1.0)
     share = worth * expit(-signs * scores)
     pull = np.append((share * signs) @ products, share @ signs)
-    return BestHead(
-        weights,
-        recognize(weights.query, weights.key, items, edges),
-        separates,
-        0.0 if separates else float(np.linalg.norm(pull) / share.sum()),
-    )
+    found = recognize(weights.query, weights.key, items, edges)
+    separates = found.f1 == 1  # by whatever threshold: where there is no optimum, the steps end at none
+    return BestHead(weights, found, separates, 0.0 if separates else float(np.linalg.norm(pull) / share.sum()))

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -44,6 +45,8 @@ BUILT: dict[Scale, tuple[tuple[int, int], ...]] = {
     "paper": ((256, 64), (256, 128), (512, 64), (512, 128), (512, 256), (1024, 128), (1024, 256)),
 }
 DRAWS = 3
+# margin, by the norm of the weights, that is rounding: what is proved not to be more is none
+NO_MARGIN = 1e-8
 # items of a context, and contexts of each kind for each channel that is built
 CONTEXT, CONTEXTS = 16, 200
 
@@ -134,11 +137,11 @@ def one_head_is_worse(of: Evidence) -> Verdict:
         for steps in budgets
     )
     verdict = _one_head_against_several(longest)
-    before = [
-        f"; after {steps} steps in place of {budgets[-1]} {_one_head_against_several(one).measured}"
-        for steps, one in zip(budgets, shorter, strict=False)
-    ]
-    return verdict.model_copy(update={"reason": f"{verdict.reason}{_cut(longest)}{''.join(before)}"})
+    before = ""
+    for steps, one in zip(budgets[:-1], shorter, strict=True):
+        with suppress(Unjudged):  # not all heads were trained for so long
+            before += f"; after {steps} steps in place of {budgets[-1]} {_one_head_against_several(one).measured}"
+    return verdict.model_copy(update={"reason": f"{verdict.reason}{_cut(longest)}{before}"})
 
 
 def _one_head_against_several(of: Evidence) -> Verdict:
@@ -399,6 +402,8 @@ def no_one_head(of: Evidence) -> Verdict:
     if apart:
         return cannot(f"in {apart} of {DRAWS} a plane separates edges from other pairs", measured)
     margin = max(one.largest_margin for one in found)
+    if margin > NO_MARGIN:
+        return cannot(f"the optimum was not reached: a margin of {margin:.0e} of the weights' norm may be", measured)
     return agrees(
         f"no plane separates edges from other pairs: the gradient there is 0 (no margin above {margin:.0e} of the "
         "weights' norm is possible)",
@@ -564,6 +569,6 @@ def gaussian_items(of: Evidence) -> Verdict:
         raise Unjudged(f"with one edge a head D_K is m, whatever the law: {measured}")
     power = ev.exponent(loads, shares, bounds=limits)
     reason = f"D_K / m of our weights goes by the power {power} of log2 m / d"
-    if power.low > 0.5 and power.high >= 1:
+    if power.low > 0.5 and power.high >= 1 and power.high - power.low <= ev.WIDEST:
         return agrees(f"{reason}: all of it is nearer to 1 than to 0", measured)
     return cannot(f"{reason}: by m as well, or less than the law; others may do better", measured)
