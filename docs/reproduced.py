@@ -82,12 +82,13 @@ def section(one: Reproduction) -> list[str]:
 def summary(every: Sequence[Reproduction]) -> list[str]:
     """Every claim of the papers, and its verdict at each scale."""
     answers: dict[tuple[str, str, str], dict[str, str]] = {}
+    told = {("harma2024", *claim): answer for claim, answer in night.told().items()}  # without a claim's value
     for one in every:
         for recipe, claim in one.claims("the paper's"):
-            answers.setdefault((one.paper, recipe.figure, _said(claim)), {})[one.scale] = MARKS[claim.answer]
-    for (figure, said), answer in night.told().items():
-        if (row := answers.get(("harma2024", figure, said))) is not None:
-            row[IN_PART] = MARKS[answer]
+            row = answers.setdefault((one.paper, recipe.figure, _said(claim)), {})
+            row[one.scale] = MARKS[claim.answer]
+            if (answer := told.get((one.paper, recipe.figure, f"{claim.says} ({claim.standing})"))) is not None:
+                row[IN_PART] = MARKS[answer]
     lines = [
         "## Every claim of the papers, at every scale",
         "",

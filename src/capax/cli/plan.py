@@ -55,7 +55,7 @@ def _predict(
         A size that has no flag, such as an argument of your module: name=value; may be given more than once.
     law
         A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
-        published:harma2024. [default: the one that ships for the task]
+        published:harma2024. [default: the one that ships for the task; required where none does]
     level
         Level of the interval.
     extrapolate
@@ -119,7 +119,7 @@ def _plan(
         docs/how-to/quantize.md).
     law
         A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
-        published:harma2024. [default: the one that ships for the task]
+        published:harma2024. [default: the one that ships for the task; required where none does]
     extrapolate
         Go outside the domain of the law. [default: only a law that travels: capacity]
     verify

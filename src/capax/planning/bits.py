@@ -102,9 +102,9 @@ def weigh(
     anywhere = law.travels if options.extrapolate is None else options.extrapolate
     kept = np.full(len(models), True) if anywhere else inside & seen.inside
     if not kept.any():
-        why = (why_outside(law, table, seen, at) for at in range(len(models)))
+        why = [why_outside(law, table, seen, at) for at in range(len(models))]
         of_all = set.intersection(*(set(map(of_all_kinds, reasons)) for reasons in why))
-        words = sorted(of_all) or [law.domain_.in_words(), *seen.domain]
+        words = sorted(of_all) or list(min(why, key=len))  # else those of one that is nearly inside
         raise OutsideDomain(
             f"outside the domain of {law.name} ({law.source_}): {'; '.join(words)}; extrapolate all the same"
         )

@@ -34,14 +34,12 @@ class Seen:
         inside: whether the curve's domain has it.
         rows: what the curve was asked; None where all is known.
         exposures: how many; None where all is known.
-        domain: that of the curve.
     """
 
     shares: np.ndarray | None
     inside: np.ndarray
     rows: Columns | None = None
     exposures: int | None = None
-    domain: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: Columns, exposures: int | None) -> Self:
@@ -52,9 +50,8 @@ class Seen:
         curve = load_law(CURVE)
         assert isinstance(curve, ExposureLaw)
         rows = table | {"exposures": np.full(count, exposures)}
-        domain = f"of {CURVE} {curve.domain_.in_words()}"
         shares = curve.share_draws(rows, HELD)
-        return cls(shares, curve.inside_domain(rows), rows, exposures, (domain,))
+        return cls(shares, curve.inside_domain(rows), rows, exposures)
 
     def remarks(self, at: int) -> tuple[str, ...]:
         """What to say of a network."""
