@@ -104,7 +104,8 @@ def weigh(
     if not kept.any():
         why = [why_outside(law, table, seen, at) for at in range(len(models))]
         of_all = set.intersection(*(set(map(of_all_kinds, reasons)) for reasons in why))
-        words = sorted(of_all) or list(min(why, key=len))  # else those of one that is nearly inside
+        nearly: tuple[str, ...] = min(why, key=len)
+        words = sorted(of_all) or nearly
         raise OutsideDomain(
             f"outside the domain of {law.name} ({law.source_}): {'; '.join(words)}; extrapolate all the same"
         )
