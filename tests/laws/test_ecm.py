@@ -72,7 +72,7 @@ def test_without_a_plateau_alpha_and_beta_are_no_numbers() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["joint", "stages"])
 def test_finds_a_plateau(method: str) -> None:
-    law = capax.ECM(method=method, n_bootstrap=99).fit(study(WITH_PLATEAU, library_size=4000))
+    law = capax.ECM(method=method, n_bootstrap=700).fit(study(WITH_PLATEAU, library_size=4000))
     assert law.parameters_["alpha"] == pytest.approx(400, rel=0.15)
     assert law.parameters_["beta"] == pytest.approx(900, rel=0.15)
     for low, high in law.parameter_intervals(0.997).values():
