@@ -343,7 +343,11 @@ class CapacityLaw(Product):
     # Intervals
 
     def parameter_intervals(self, level: float = LEVEL) -> dict[str, tuple[float | None, float | None]]:
-        """Quantiles of the posterior's draws; a parameter in `undetermined_` has neither end."""
+        """Quantiles of the posterior's draws; a parameter in `undetermined_` has neither end.
+
+        Raises:
+            LawError: for a level that the draws do not tell: 39 are needed for 95 %.
+        """
         return self._ends_of_draws(level)
 
     def _drawn(self, generator: np.random.Generator) -> np.ndarray:

@@ -134,7 +134,11 @@ class ECM(SlopeLaw):
         return Solution(values, free, sigma, dof, float(residuals @ residuals) / sigma**2)
 
     def parameter_intervals(self, level: float = LEVEL) -> dict[str, tuple[float | None, float | None]]:
-        """As for every law; with `method="stages"` the range of the bootstrap's refits, since no one sum is least."""
+        """As for every law; with `method="stages"` the range of the bootstrap's refits, since no one sum is least.
+
+        Raises:
+            LawError: with `method="stages"`, for a level that the refits do not tell: 39 are needed for 95 %.
+        """
         if self.method == "joint":
             return super().parameter_intervals(level)
         return self._ends_of_draws(level)

@@ -46,7 +46,8 @@ def report(law: Law, level: float = LEVEL, comparison: Comparison | None = None)
     """Describe a law that was fitted to measurements, with parameter intervals by profile likelihood.
 
     Raises:
-        LawError: for a law without measurements, such as a published one.
+        LawError: for a law without measurements, such as a published one, and for a level beyond what its intervals
+            tell (`Law.parameter_intervals`).
     """
     rows, intervals = law.measurements(), law.parameter_intervals(level)
     aic, bic = law.information()
