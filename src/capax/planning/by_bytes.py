@@ -25,34 +25,18 @@ def smallest_networks(
 ) -> BitsFrontier:
     """Of each family the network that is smallest, or within the budget holds most: by parameters, or bytes of a file.
 
-    Args:
-        question, target, options, fill, shown_exposures: those of `frontier`.
-
-    Raises:
-        LawError: as `frontier` and `by_bytes`.
-    """
-    find = by_bytes if options.smallest == "bytes" else frontier
-    return find(question, target, options, fill=fill, shown_exposures=shown_exposures)
-
-
-def by_bytes(
-    question: Question,
-    target: int | None,
-    options: Options,
-    *,
-    fill: Fill | None = None,
-    shown_exposures: int | None = None,
-) -> BitsFrontier:
-    """Of each family the network and the precision whose file is smallest, or within the budget holds most.
-
-    What is left of a network's bits at a precision is that of the study that ships, and its spread is in the intervals.
+    By bytes the precision is chosen with the network. What is left of its bits there is that of the study that ships,
+    whose spread is in the intervals.
 
     Args:
-        question, target, options, fill, shown_exposures: those of `frontier`. A budget of bytes is of the file.
+        question, target, options, fill, shown_exposures: those of `frontier`. By bytes a budget of bytes is of the
+            file.
 
     Raises:
-        LawError: as `frontier`, where it does so for every precision; for a precision.
+        LawError: as `frontier`, by bytes where it does so for every precision; for a precision that is given then.
     """
+    if options.smallest != "bytes":
+        return frontier(question, target, options, fill=fill, shown_exposures=shown_exposures)
     if options.precision != "float32":
         raise LawError(
             f"precision: is chosen where bytes are to be small (--target bytes), got {shown(options.precision)}"

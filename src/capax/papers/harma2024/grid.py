@@ -385,7 +385,7 @@ def off_at_more_heads(of: Evidence) -> Verdict:
     def judged(ecm: ECM) -> Verdict:
         errors, counts = _at_most_heads(ecm, table), table.filter(pl.col("n_heads") == pl.col("n_heads").max())
         library, chance = counts["library_size"].to_numpy(), counts["chance"].to_numpy()
-        whole = (SATURATED * library - chance) / (1 - chance / library)
+        whole = np.vectorize(units.above_chance)(SATURATED * library, chance, library)
         measured = counts[LAW.target].to_numpy()
         errors = errors[(measured < whole) | ((1 + errors) * measured < whole)]
         over, under = int((errors > RIGHT).sum()), int((errors < -RIGHT).sum())
