@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 from synthetic import Made, cells, f1, law, measurement, right_heads, verdicts
 
-from capax.papers.adler2025 import judges as adler2025
+from capax.papers.adler2025 import built
 from capax.papers.recipe import Evidence, Unjudged, _runs, recipes
 from capax.results import Measurement
 from capax.specs import Run
@@ -209,11 +209,11 @@ def test_explicit_weights_that_fail_do_not_say_that_others_would(
     def made(draw: int, m: int, d: int, onehot: bool) -> tuple[float, int, int]:
         return f1, 2, total(m, d)
 
-    monkeypatch.setattr(adler2025, "_costs", made)
+    monkeypatch.setattr(built, "_costs", made)
     of = Evidence((), "demo")
-    assert adler2025.one_hot(of).answer == "cannot be judged"
-    assert adler2025.gaussian_items(of).answer == "cannot be judged"
-    assert reason in adler2025.gaussian_items(of).reason
+    assert built.one_hot(of).answer == "cannot be judged"
+    assert built.gaussian_items(of).answer == "cannot be judged"
+    assert reason in built.gaussian_items(of).reason
 
 
 Built = Callable[[int, int, int, bool], tuple[float, int, int]]
@@ -241,16 +241,16 @@ def by_law(constant: float, width: int | None = None) -> Built:
 def test_explicit_weights_by_the_law_and_where_one_edge_a_head_is_best(
     made: Built, answer: str, lost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adler2025, "_costs", made)
-    found = adler2025.gaussian_items(Evidence((), "demo"))
+    monkeypatch.setattr(built, "_costs", made)
+    found = built.gaussian_items(Evidence((), "demo"))
     assert found.measured is not None
     assert (found.answer, found.measured.count("by one edge a head")) == (answer, lost)
 
 
 def test_one_edge_a_head_says_nothing_of_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adler2025, "_costs", lambda draw, m, d, onehot: (1.0, m, m))
+    monkeypatch.setattr(built, "_costs", lambda draw, m, d, onehot: (1.0, m, m))
     with pytest.raises(Unjudged, match="one edge a head"):
-        adler2025.gaussian_items(Evidence((), "demo"))
+        built.gaussian_items(Evidence((), "demo"))
 
 
 def test_few_channels_are_left_out_of_the_diagonal_too() -> None:
@@ -301,7 +301,7 @@ def test_what_one_head_can_do_depends_on_the_vectors_width(n_items: int, d_model
     (recipe,) = recipes("adler2025", "figure-1")
     run = recipe.runs("demo")[0]
     run = run.replace(task=run.task.replace(n_items=n_items), model=run.model.replace(d_model=d_model))
-    verdict = adler2025.no_one_head(Evidence((measurement(run, [1], metrics={"f1": 0.5}),), "demo"))
+    verdict = built.no_one_head(Evidence((measurement(run, [1], metrics={"f1": 0.5}),), "demo"))
     assert verdict.answer == answer
     assert said in verdict.reason
 
@@ -309,7 +309,7 @@ def test_what_one_head_can_do_depends_on_the_vectors_width(n_items: int, d_model
 def test_an_optimum_that_was_not_reached_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("capax.theory.one_head.STEPS", 1)
     (recipe,) = recipes("adler2025", "figure-1")
-    verdict = adler2025.no_one_head(Evidence((measurement(recipe.runs("demo")[0], [1], metrics={"f1": 0.5}),), "demo"))
+    verdict = built.no_one_head(Evidence((measurement(recipe.runs("demo")[0], [1], metrics={"f1": 0.5}),), "demo"))
     assert verdict.answer == "cannot be judged"
     assert "the optimum was not reached" in verdict.reason
 
