@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import least_squares
+from scipy.special import expit
 
 from capax.laws.censored import Vector
 from capax.papers import evidence as ev
@@ -19,43 +21,43 @@ FEWEST = 3
 """Widths below the library's size that two numbers of a curve, and one that is held out, take."""
 HOW = "curves of each length and head count by itself, one width held out at a time, in shares of the library"
 
-Curve = Callable[[Vector, Vector], Vector]
-"""The share of the library at each width, by the curve's numbers."""
+
+class Curve(NamedTuple):
+    """A curve in the width.
+
+    Attributes:
+        share: of the library at each width, by the curve's numbers.
+        starts: numbers to begin with, by the widths, and the logarithm of the share per channel at the first.
+    """
+
+    share: Callable[[Vector, Vector], Vector]
+    starts: Callable[[Vector, float], list[tuple[float, ...]]]
 
 
-def _line(numbers: Vector, width: Vector) -> Vector:
-    return np.minimum(np.exp(numbers[0]) * width, 1)
-
-
-def _power(numbers: Vector, width: Vector) -> Vector:
-    return np.minimum(np.exp(numbers[0] + numbers[1] * np.log(width)), 1)
-
-
-def _logistic(numbers: Vector, width: Vector) -> Vector:
-    return 1 / (1 + np.exp(-np.clip((width - numbers[0]) * np.exp(-numbers[1]), -500, 500)))
-
-
-def _starts(curve: Curve, width: Vector, share: Vector) -> Iterator[Sequence[float]]:
-    first = float(np.log(share[0]) - np.log(width[0]))
-    if curve is _line:
-        yield (first,)
-    elif curve is _power:
-        for steep in (1.0, 1.5, 2.5):
-            yield (first - (steep - 1) * float(np.log(width[0])), steep)
-    else:
-        for middle in width:
-            for part in (0.1, 0.2, 0.4):
-                yield (float(middle), float(np.log(part * middle)))
+LINE = Curve(
+    lambda numbers, width: np.minimum(np.exp(numbers[0]) * width, 1),
+    lambda width, first: [(first,)],
+)
+POWER = Curve(
+    lambda numbers, width: np.minimum(np.exp(numbers[0] + numbers[1] * np.log(width)), 1),
+    lambda width, first: [(first - (steep - 1) * float(np.log(width[0])), steep) for steep in (1.0, 1.5, 2.5)],
+)
+LOGISTIC = Curve(
+    lambda numbers, width: expit((width - numbers[0]) * np.exp(-numbers[1])),
+    lambda width, first: [
+        (float(middle), float(np.log(part * middle))) for middle in width for part in (0.1, 0.2, 0.4)
+    ],
+)
 
 
 def _fit(curve: Curve, width: Vector, share: Vector, bound: Bool[np.ndarray, " widths"]) -> Vector:
     """The numbers of a curve, by least squares; a share that is a lower bound says nothing of a curve above it."""
 
     def off(numbers: Vector) -> Vector:
-        gap = curve(numbers, width) - share
+        gap = curve.share(numbers, width) - share
         return np.where(bound, np.minimum(gap, 0), gap)
 
-    found = [least_squares(off, start) for start in _starts(curve, width, share)]
+    found = [least_squares(off, start) for start in curve.starts(width, float(np.log(share[0] / width[0])))]
     return np.asarray(min(found, key=lambda one: one.cost).x)
 
 
@@ -69,10 +71,10 @@ def _errors(runs: Sequence[Measurement]) -> Float[np.ndarray, " curves"]:
     def off(curve: Curve, out: int) -> float:
         kept = np.arange(len(runs)) != out
         numbers = _fit(curve, width[kept], share[kept], bound[kept])
-        return float(np.abs(curve(numbers, width[[out]]) - share[out])[0])
+        return float(np.abs(curve.share(numbers, width[[out]]) - share[out])[0])
 
     return np.array(
-        [np.mean([off(curve, at) for at in np.flatnonzero(~bound).tolist()]) for curve in (_line, _power, _logistic)]
+        [np.mean([off(curve, at) for at in np.flatnonzero(~bound).tolist()]) for curve in (LINE, POWER, LOGISTIC)]
     )
 
 
