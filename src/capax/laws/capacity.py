@@ -12,8 +12,8 @@ import scipy
 from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
 from capax.laws.domain import Domain, counted
-from capax.laws.law import tails
 from capax.laws.power import Factor, Product, names_in
+from capax.laws.predictor import tails
 from capax.laws.regression import Common, Regression
 from capax.laws.rows import Columns, Rows, left_out
 from capax.results import LEVEL

@@ -13,7 +13,8 @@ from scipy.stats import t as student
 
 from capax.errors import LawError
 from capax.laws.censored import SMALLEST_SPREAD, Observed, Solution, Vector, solve
-from capax.laws.law import Law, Structure, tails
+from capax.laws.law import Law, Structure
+from capax.laws.predictor import tails
 from capax.laws.rows import Columns, Rows, left_out
 from capax.results import LEVEL
 from capax.specs.spec import positive, proper_share

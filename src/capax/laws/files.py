@@ -18,9 +18,10 @@ from capax.laws.censored import Solution
 from capax.laws.domain import Domain
 from capax.laws.ecm import ECM
 from capax.laws.exposure import ExposureLaw
-from capax.laws.law import FEWEST_DRAWS, Law
+from capax.laws.law import Law
 from capax.laws.polynomial import Polynomial
 from capax.laws.power import AssociationLaw, BitsLaw, DepthLaw, LinearRelationLaw, PowerLaw, Product, RelationLaw
+from capax.laws.predictor import FEWEST_DRAWS
 from capax.laws.printed import SOURCES
 from capax.laws.rejected import ExponentialLaw, LogisticLaw
 from capax.laws.rows import checked_rows

@@ -9,7 +9,8 @@ import numpy as np
 
 from capax.errors import LawError, shown
 from capax.laws.censored import Solution, Vector
-from capax.laws.law import Law, Structure, tails
+from capax.laws.law import Law, Structure
+from capax.laws.predictor import tails
 from capax.laws.rows import Columns, Rows
 from capax.results import LEVEL
 from capax.store import frames

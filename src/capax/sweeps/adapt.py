@@ -18,7 +18,8 @@ from sklearn.base import clone
 
 from capax.errors import LawError, SpecError
 from capax.laws.domain import Domain
-from capax.laws.law import LEAST, Law
+from capax.laws.law import Law
+from capax.laws.predictor import LEAST
 from capax.laws.rows import LIBRARY, Columns, check_positive
 from capax.results import LEVEL, Measurement
 from capax.specs import Run
