@@ -20,6 +20,7 @@ from study import STUDY
 import capax
 from capax.errors import SpecError, StoreError, StoreWriteError, SweepFailed, TrackerError
 from capax.results import Measurement
+from capax.sweeps.adaptive import sweep_adaptively
 from capax.sweeps.executors import Executor, Here, Job, Report, do
 from capax.sweeps.under_way import SweepProgress, together
 from capax.testing.executors import impossible, small
@@ -82,8 +83,11 @@ def test_what_is_there_is_given_with_the_labels_that_it_then_has(tmp_path: Path)
     ],
 )
 def test_arguments_are_checked_when_it_is_called(arguments: dict[str, Any], said: str, tmp_path: Path) -> None:
+    given = {"store": tmp_path / "s.db", "workers": 1} | arguments
     with pytest.raises(SpecError, match=f"^{said}$"):
-        capax.sweep([small()], **{"store": tmp_path / "s.db", "workers": 1} | arguments)
+        capax.sweep([small()], **given)
+    with pytest.raises(SpecError, match=f"^{said}$"):
+        sweep_adaptively([small()], law=capax.ECM(), budget=1, **given)
 
 
 def test_a_run_given_twice_runs_once(tmp_path: Path) -> None:

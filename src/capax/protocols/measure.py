@@ -104,11 +104,8 @@ def measure(
             store = stack.enter_context(Store(store))
         lacking = keep_weights and not store.weights_path(run.key()).exists()
         known = None if fresh or lacking else store.get(run.key())
-        if known is not None and labels.lacking(known.name, known.tags):
-            store.label(known.key, name=labels.name, tags=labels.tags)
-            known = store.get(known.key)
         if known is not None:
-            return _told_of_another_file(known, run)
+            return _told_of_another_file(stored_labelled(store, known, labels), run)
         folder = None if fresh else checkpoints.folder_of(run, store.checkpoints)
         try:
             measurement, trained = perform(run, workers, where, progress, keep_weights, folder)
@@ -164,6 +161,14 @@ def _forget(folder: Path, run: Run) -> None:
 def labelled(run: Measurement, labels: Labels) -> Measurement:
     """A run that is called so."""
     return run.model_copy(update={"name": labels.name, "tags": labels.tags})
+
+
+def stored_labelled(store: Store, found: Measurement, labels: Labels) -> Measurement:
+    """A stored run with the labels that it lacks, which it then has in the store, too."""
+    if not labels.lacking(found.name, found.tags):
+        return found
+    store.label(found.key, name=labels.name, tags=labels.tags)
+    return store.get(found.key) or found
 
 
 def run_of(

@@ -12,6 +12,7 @@ import numpy as np
 
 from capax.errors import SpecError, shown
 from capax.laws.law import Law
+from capax.protocols.measure import stored_labelled
 from capax.results import LEVEL, Interval, LawAtTarget, Measurement
 from capax.specs import Run
 from capax.specs.labels import Labels
@@ -21,7 +22,7 @@ from capax.sweeps.adapt import adaptive, candidate_table, check, columns_of, fit
 from capax.sweeps.executors import Executor
 from capax.sweeps.preview import estimate_seconds
 from capax.sweeps.sweep import ask
-from capax.sweeps.under_way import SweepProgress, UnderWay, Watch, reported, stored_labelled, telling
+from capax.sweeps.under_way import SweepProgress, Watch, reported
 from capax.text import listed
 
 
@@ -62,7 +63,8 @@ def sweep_adaptively(
         SpecError: for a law of other runs, or of capacity where the study's protocol does not measure it, and for a
             target that is no architecture, or with a column of neither the law nor the study's task and model.
     """
-    asked = ask(study, store, allow_many, retries, executor, workers, device, Labels(name, tags))  # type: ignore[arg-type]
+    labels = Labels(name, tags)  # type: ignore[arg-type]
+    asked = ask(study, store, allow_many, retries, keep_going, executor, workers, device, labels, progress)
     check(budget, until)
     runs = asked.runs
     offered = candidate_table(runs)
@@ -78,37 +80,34 @@ def sweep_adaptively(
     goal = _goal(law, runs, offered, {} if target is None else target)
 
     def found() -> Iterator[Measurement]:
-        with asked.opened() as (opened, kept, record):
+        with asked.opened() as opened:
             done = memorized = failed = 0
 
             def tell(batch: SweepProgress) -> None:
                 """The state of all batches so far; nobody knows how many runs or seconds are left."""
-                seen = replace(
-                    batch,
-                    total=None,
-                    stored=len(known),
-                    done=done + batch.done,
-                    failed=failed + batch.failed,
-                    memorized=memorized + batch.memorized,
-                    seconds_left=None,
+                opened.tell(
+                    replace(
+                        batch,
+                        total=None,
+                        stored=len(known),
+                        done=done + batch.done,
+                        failed=failed + batch.failed,
+                        memorized=memorized + batch.memorized,
+                        seconds_left=None,
+                    )
                 )
-                record(seen)
-                if progress is not None:
-                    with telling():
-                        progress(seen)
 
             def run_batch(batch: list[Run]) -> Iterator[Measurement]:
                 nonlocal done, memorized, failed
                 found = []
-                under_way = UnderWay(tuple(batch), opened, kept, asked.device, retries, keep_going, tell, asked.labels)
-                for run in reported(under_way.run(), progress):
+                for run in reported(opened.under_way(batch, tell).run(), progress):
                     found.append(run)
                     yield run
                 done, memorized = done + len(found), memorized + sum(run.memorized for run in found)
                 failed += len(batch) - len(found)
 
-            stored = (found for run in runs if (found := opened.get(run.key())) is not None)
-            known = [stored_labelled(opened, found, asked.labels) for found in stored]
+            stored = (found for run in runs if (found := opened.store.get(run.key())) is not None)
+            known = [stored_labelled(opened.store, found, asked.labels) for found in stored]
             tell(SweepProgress(total=None, stored=len(known), done=0, running=0, failed=0))
             yield from adaptive(
                 law,
@@ -117,7 +116,7 @@ def sweep_adaptively(
                 run_batch,
                 lambda run: estimate_seconds(run, asked.device),
                 budget=budget,
-                count=2 * kept.slots,
+                count=2 * opened.executor.slots,
                 until=until,
                 measured=known,
             )

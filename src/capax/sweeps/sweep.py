@@ -11,7 +11,7 @@ from capax import devices, machine
 from capax.errors import SpecError, SweepFailed, shown
 from capax.results import Measurement
 from capax.specs import Run
-from capax.specs.labels import UNCALLED, Labels
+from capax.specs.labels import Labels
 from capax.specs.spec import truth, whole
 from capax.store import Store
 from capax.store.file import check_path
@@ -69,23 +69,12 @@ def sweep(
             every run died.
     """
     labels = Labels(name, tags)  # type: ignore[arg-type]
-    if not (progress is None or callable(progress)):
-        raise SpecError(f"progress: a function of a SweepProgress, got {shown(progress)}")
-    for flag, value in (("keep_going", keep_going), ("allow_many", allow_many)):
-        truth(flag, value)
-    asked = ask(study, store, allow_many, retries, executor, workers, device, labels, shard)
+    asked = ask(study, store, allow_many, retries, keep_going, executor, workers, device, labels, progress, shard)
 
     def found() -> Iterator[Measurement]:
-        with asked.opened() as (opened, kept, record):
-
-            def tell(seen: SweepProgress) -> None:
-                record(seen)
-                if progress is not None:
-                    with telling():
-                        progress(seen)
-
-            before = opened.keys() if progress is not None else set()
-            under_way = UnderWay(asked.runs, opened, kept, asked.device, retries, keep_going, tell, asked.labels)
+        with asked.opened() as opened:
+            before = opened.store.keys() if progress is not None else set()
+            under_way = opened.under_way(asked.runs, opened.tell)
             yield from reported(under_way.run(), progress, before)
             if under_way.dead and under_way.dead == len(asked.runs):
                 raise SweepFailed("every run failed, as its process died: killed, or out of memory?")
@@ -104,15 +93,46 @@ class Asked:
     device: str
     gpus: tuple[str, ...]
     labels: Labels
+    retries: int
+    keep_going: bool
+    progress: Watch | None
 
     @contextmanager
-    def opened(self) -> Iterator[tuple[Store, Executor, Watch]]:
-        """The store, the executor, and what records progress for `capax watch`; what was opened here is closed."""
+    def opened(self) -> Iterator[Opened]:
+        """The sweep with its store and executor; what was opened here is closed."""
         with ExitStack() as stack:
             store = self.store if isinstance(self.store, Store) else stack.enter_context(Store(self.store))
             record = stack.enter_context(store.sweeping())
             executor = self.executor or stack.enter_context(local(self.workers, self.gpus))
-            yield store, executor, record
+            yield Opened(self, store, executor, record)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A sweep with an open store and executor.
+
+    Attributes:
+        record: records progress for `capax watch`.
+    """
+
+    asked: Asked
+    store: Store
+    executor: Executor
+    record: Watch
+
+    def under_way(self, runs: Iterable[Run], tell: Watch) -> UnderWay:
+        """The sweep of some runs."""
+        asked = self.asked
+        return UnderWay(
+            tuple(runs), self.store, self.executor, asked.device, asked.retries, asked.keep_going, tell, asked.labels
+        )
+
+    def tell(self, seen: SweepProgress) -> None:
+        """Record how far it is, and tell who asked."""
+        self.record(seen)
+        if self.asked.progress is not None:
+            with telling():
+                self.asked.progress(seen)
 
 
 def _distinct(given: object) -> tuple[Run, ...]:
@@ -130,10 +150,12 @@ def ask(
     store: Store | Path | str | None,
     allow_many: bool,
     retries: int,
+    keep_going: bool,
     executor: Executor | None,
     workers: int | None,
     device: str,
-    labels: Labels = UNCALLED,
+    labels: Labels,
+    progress: Watch | None,
     shard: shards.Shard | None = None,
 ) -> Asked:
     """Check the arguments of a sweep.
@@ -142,6 +164,10 @@ def ask(
         SpecError: that names the argument.
         StoreError: when the store is no file, or none can be made there.
     """
+    if not (progress is None or callable(progress)):
+        raise SpecError(f"progress: a function of a SweepProgress, got {shown(progress)}")
+    for flag, value in (("keep_going", keep_going), ("allow_many", allow_many)):
+        truth(flag, value)
     if not isinstance(executor, Executor | None):
         raise SpecError(f"executor: one of capax.sweeps, or none, got {shown(executor)}")
     if executor is None and workers != 1:
@@ -170,7 +196,7 @@ def ask(
         gpus = ()  # this process has the first
     elif executor is None:
         machine.check_script()
-    return Asked(runs, store, executor, workers, where, gpus, labels)
+    return Asked(runs, store, executor, workers, where, gpus, labels, retries, keep_going, progress)
 
 
 def _places(device: str, executor: Executor | None) -> tuple[devices.Device, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from capax.errors import CapaxError, StoreError, StoreWriteError, SweepFailed, TrackerError
 from capax.interrupts import EndedAtOnce, deferred
-from capax.protocols.measure import labelled
+from capax.protocols.measure import labelled, stored_labelled
 from capax.protocols.progress import finish
 from capax.results import Measurement
 from capax.specs import Run
@@ -275,14 +275,6 @@ class UnderWay:
                 seconds_left=None if pace is None else pace * left,
             )
         )
-
-
-def stored_labelled(store: Store, found: Measurement, labels: Labels) -> Measurement:
-    """A stored run with the labels that it lacks, which it then has in the store, too."""
-    if not labels.lacking(found.name, found.tags):
-        return found
-    store.label(found.key, name=labels.name, tags=labels.tags)
-    return store.get(found.key) or found
 
 
 def reported(
