@@ -7,7 +7,7 @@ from typing import Any
 
 import capax
 from capax.protocols.units import above_chance
-from capax.results import Curve, Interval, beyond_luck
+from capax.results import Curve, Interval, luck_p
 from capax.specs import Run, Spec
 
 
@@ -46,7 +46,7 @@ def made(*counts: int, **fields: Any) -> capax.Measurement:
             "memorized_per_restart": counts,
             "chance": chance,
             "memorized_above_chance": above_chance(best, chance, library),
-            "above_chance": beyond_luck(best, chance / library, library, len(counts)),
+            "above_chance": luck_p(best, chance / library, library, len(counts)) <= 0.01,
             "library_size": library,
             "interval": None if len(counts) < 2 else Interval(low=best - 1, high=best + 1, level=0.95, of="test"),
         }

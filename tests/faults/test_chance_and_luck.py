@@ -16,7 +16,7 @@ from scipy.stats import binom
 import capax
 from capax.cli import main, measurement
 from capax.errors import LawError, TableError
-from capax.results import Measurement, beyond_luck, luck_p
+from capax.results import Measurement, luck_p
 from capax.seeds import numpy_generator
 from capax.store import tables
 from capax.tasks.associations import draw as draw_associations
@@ -115,10 +115,9 @@ def test_luck_is_ruled_out_at_one_percent(probability: float, trainings: int) ->
         single = binom.sf(k - 1, 200, probability)
         p = 1 - (1 - single) ** trainings
         assert luck_p(k, probability, 200, trainings) == pytest.approx(p, abs=1e-12)
-        assert beyond_luck(k, probability, 200, trainings) == (p <= 0.01)
-    assert not beyond_luck(200, 1.0, 200)
-    assert not beyond_luck(0, 0.0, 200)
-    assert beyond_luck(1, 0.0, 200)
+    assert luck_p(200, 1.0, 200) == 1
+    assert luck_p(0, 0.0, 200) == 1
+    assert luck_p(1, 0.0, 200) == 0
 
 
 def test_runs_of_earlier_versions_are_read_and_tested_against_their_chance() -> None:

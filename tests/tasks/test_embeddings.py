@@ -14,6 +14,11 @@ from capax.specs.relations import Relations
 from capax.tasks import embeddings
 
 
+def coherence(vectors: np.ndarray) -> float:
+    """Largest |⟨x_i, x_j⟩| of two different items."""
+    return float(np.abs(vectors @ vectors.T - np.diag((vectors**2).sum(1))).max())
+
+
 def draw(kind: str, n_items: int, d_model: int, seed: int = 0) -> np.ndarray:
     spec = Relations(n_items=n_items, embeddings=kind)
     vectors = embeddings.draw(spec, d_model, np.random.default_rng(seed))
@@ -34,7 +39,7 @@ def test_vectors_are_of_unit_norm_and_no_better_than_the_welch_bound(
     kind: str, n_items: int, d_model: int, seed: int
 ) -> None:
     vectors = draw(kind, n_items, d_model, seed)
-    assert embeddings.coherence(vectors) >= embeddings.welch_bound(n_items, d_model) - 1e-12
+    assert coherence(vectors) >= embeddings.welch_bound(n_items, d_model) - 1e-12
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "low_coherence"])
@@ -61,27 +66,21 @@ def test_one_hot_items_are_the_unit_matrix() -> None:
 @pytest.mark.parametrize(("n_items", "d_model"), [(32, 16), (128, 16), (128, 64)])
 def test_low_coherence_is_below_the_gaussian_one_and_near_the_welch_bound(n_items: int, d_model: int) -> None:
     for seed in range(3):
-        low = embeddings.coherence(draw("low_coherence", n_items, d_model, seed))
-        assert low < embeddings.coherence(draw("gaussian", n_items, d_model, seed)) / 1.8
+        low = coherence(draw("low_coherence", n_items, d_model, seed))
+        assert low < coherence(draw("gaussian", n_items, d_model, seed)) / 1.8
         assert low < 1.6 * embeddings.welch_bound(n_items, d_model)
 
 
 @pytest.mark.parametrize(("n_items", "d_model"), [(8, 8), (5, 12)])
 def test_no_more_items_than_channels_are_orthonormal(n_items: int, d_model: int) -> None:
-    assert embeddings.coherence(draw("low_coherence", n_items, d_model)) < 1e-14
-
-
-def test_coherence_in_blocks_is_that_of_the_gram_matrix() -> None:
-    vectors = draw("gaussian", 1500, 4)
-    gram = np.abs(vectors @ vectors.T) - np.eye(1500)
-    assert embeddings.coherence(vectors) == pytest.approx(gram.max(), abs=1e-15)
+    assert coherence(draw("low_coherence", n_items, d_model)) < 1e-14
 
 
 def test_the_welch_bound_of_known_frames() -> None:
     # simplices meet it: three directions in the plane, four in space
     angles = 2 * np.pi * np.arange(3) / 3
     star = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    assert embeddings.coherence(star) == pytest.approx(embeddings.welch_bound(3, 2))
+    assert coherence(star) == pytest.approx(embeddings.welch_bound(3, 2))
     assert embeddings.welch_bound(4, 3) == pytest.approx(1 / 3)
     assert embeddings.welch_bound(4, 4) == 0
 

@@ -15,7 +15,6 @@ from capax.results.measurement import Parameters as Parameters
 from capax.results.measurement import ResultError as ResultError
 from capax.results.measurement import StopReason as StopReason
 from capax.results.measurement import UnitName as UnitName
-from capax.results.measurement import beyond_luck as beyond_luck
 from capax.results.measurement import luck_p as luck_p
 from capax.results.recall import Breakdown as Breakdown
 from capax.results.recall import FactRecall as FactRecall

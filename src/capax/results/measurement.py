@@ -155,11 +155,6 @@ def luck_p(memorized: int, probability: float, library_size: int, trainings: int
     return 1.0 if single >= 1 else -math.expm1(max(trainings, 1) * math.log1p(-single))
 
 
-def beyond_luck(memorized: int, probability: float, library_size: int, trainings: int = 1) -> bool:
-    """Whether luck recalls so many of a library with a probability of at most 1 % (`luck_p`)."""
-    return luck_p(memorized, probability, library_size, trainings) <= SIGNIFICANCE
-
-
 OLDER = (
     *("f1", "precision", "recall", "margin"),
     *("n_heads", "d_head", "total_key_dim", "total_key_dim_interval", "per_heads"),

@@ -91,16 +91,6 @@ def unit(vectors: Float[np.ndarray, "items channels"]) -> Float[np.ndarray, "ite
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def coherence(vectors: Float[np.ndarray, "items channels"]) -> float:
-    """Largest |⟨x_i, x_j⟩| of two different items, in blocks of rows: items² numbers are never held."""
-    largest = 0.0
-    for start in range(0, len(vectors), 1024):
-        products = np.abs(vectors[start : start + 1024] @ vectors.T)
-        products[np.arange(len(products)), np.arange(start, start + len(products))] = 0
-        largest = max(largest, float(products.max()))
-    return largest
-
-
 def welch_bound(n_items: int, d_model: int) -> float:
     """No n unit vectors of d channels have a coherence below √((n − d)/(d(n − 1))) (Welch 1974); 0 where n ≤ d."""
     return math.sqrt(max(0, n_items - d_model) / (d_model * (n_items - 1)))

@@ -9,7 +9,6 @@ from math import lgamma, log
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from jaxtyping import Int
 from numpy.typing import ArrayLike
 from pydantic import Field
 from scipy.special import gammaln
@@ -31,12 +30,6 @@ class GraphClass(Result):
     exact: Annotated[bool, Field(description="Whether it is the number itself, not a bound below it.")]
     formula: str
     standing: Literal["derived"] = "derived"
-
-
-def permutations(n_items: int) -> GraphClass:
-    """All permutations, those with fixed points among them: log2 m!."""
-    _at_least("n_items", n_items, 1)
-    return GraphClass(name="permutations", bits=_factorial(n_items), exact=True, formula="log2 m!")
 
 
 def derangements(n_items: int) -> GraphClass:
@@ -80,16 +73,6 @@ def regular_digraphs(n_items: int, degree: int) -> GraphClass:
     for j in range(1, degree + 1):
         bits += _factorial(n_items) + n_items * log((n_items - j) / n_items) / LN2 - n_items / j * _factorial(j)
     return GraphClass(name="regular_digraphs", bits=max(0.0, bits), exact=False, formula=formula)
-
-
-def graphs_of_in_degrees(in_degrees: Int[np.ndarray, " items"]) -> GraphClass:
-    """All graphs with the in-degrees d_j: Σ_j log2 C(m − 1, d_j)."""
-    others = len(in_degrees) - 1
-    bad = np.flatnonzero((in_degrees < 0) | (in_degrees > others))
-    if len(bad):
-        raise SpecError(f"in_degrees: 0 to {others}, got {in_degrees[bad[0]]} (item {bad[0] + 1})")
-    bits = float(log2_choose(others, in_degrees).sum())
-    return GraphClass(name="graphs_of_in_degrees", bits=bits, exact=True, formula="Σ_j log2 C(m − 1, d_j)")
 
 
 def rooted_trees(n_items: int) -> GraphClass:
