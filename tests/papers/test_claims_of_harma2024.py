@@ -13,7 +13,7 @@ from synthetic import Made, measurement, searched, shattered, verdicts
 from capax.laws.polynomial import Polynomial
 from capax.papers.harma2024 import judges as harma2024
 from capax.papers.harma2024.arithmetic import width_of
-from capax.papers.harma2024.grid import polynomial
+from capax.papers.harma2024.rivals import polynomial
 from capax.papers.recipe import SCALES, Evidence, Scale, Unjudged, Verdict, recipes
 from capax.results import Measurement
 from capax.specs import Mac, Run, Sequences, Transformer
