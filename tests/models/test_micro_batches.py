@@ -21,7 +21,8 @@ from capax.models.transformer import Scored
 from capax.specs import Sequences, Training, Transformer
 from capax.tasks.sequences import SequenceLibrary
 from capax.training import ensemble as training_ensemble
-from capax.training.ensemble import BatchOrder, Learner
+from capax.training.batches import BatchOrder
+from capax.training.ensemble import Learner
 
 
 def learner_of(spec: Transformer, task: Sequences, sizes: tuple[int, ...], batch_size: int) -> Learner:

@@ -16,7 +16,8 @@ from capax.models.operations import cross_entropy
 from capax.seeds import numpy_generator, torch_generator
 from capax.specs import Training
 from capax.tasks.library import Library, Purpose
-from capax.training.ensemble import BatchOrder, Learner
+from capax.training.batches import BatchOrder
+from capax.training.ensemble import Learner
 
 DTYPE = torch.float32
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from capax.cli import output
 from capax.results import Breakdown, CapacityEstimate, Interval, KeyDimensionSearch, Measurement, Search
-from capax.results.measurement import SIGNIFICANCE
+from capax.results.luck import SIGNIFICANCE
 from capax.results.overview import ended as ended
 from capax.results.overview import parameters, trained
 from capax.results.overview import setting as setting

@@ -8,7 +8,8 @@ from capax.overview import Overview
 from capax.text import duration
 
 if TYPE_CHECKING:
-    from capax.results.measurement import Measurement, StopReason
+    from capax.results.measurement import Measurement
+    from capax.results.parts import StopReason
     from capax.results.result import Interval
     from capax.specs import Run, Training
 

@@ -15,7 +15,8 @@ from capax.seeds import numpy_generator, torch_generator
 from capax.specs import Run
 from capax.specs.task import Purpose
 from capax.tasks.library import Constant, Library
-from capax.training.ensemble import AtOnce, BatchOrder, Learner, one
+from capax.training.batches import BatchOrder
+from capax.training.ensemble import AtOnce, Learner, one
 from capax.training.pack import Pack
 
 DTYPES = {"float64": torch.float64} | dict.fromkeys(("float32", "bfloat16", "tf32"), torch.float32)
