@@ -56,6 +56,26 @@ def test_our_model_as_a_module_is_trained_to_the_same_weights(task: Any, module:
     assert found.ensemble.parameter_counts() == expected.ensemble.parameter_counts()
 
 
+@pytest.mark.parametrize(
+    ("task", "module"),
+    [
+        (FRESH, examples("Hard", **HEADS)),
+        (SHARED, examples("Hard", **HEADS)),
+        (WHOLE, pairs("HardPairs", **HEADS)),
+        (SUBSETS, pairs("HardPairs", **HEADS)),
+    ],
+)
+def test_modules_are_trained_in_train_mode_and_counted_in_eval_mode(task: Any, module: Any) -> None:
+    """Else what has gradients in train mode alone would stay as it was."""
+    learner = prepare(trained.pack(task, module, EXACT, range(2)))
+    before = {name: tensor.clone() for name, tensor in learner.ensemble.trainable.items()}
+    learner.step()
+    assert learner.ensemble.template.training
+    assert not torch.equal(learner.ensemble.trainable["query"], before["query"])
+    learner.evaluate([0, 1])
+    assert not learner.ensemble.template.training
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "module"), [(FRESH, ALIKE[0][1]), (WHOLE, ALIKE[3][1]), (SUBSETS, ALIKE[4][1])])
 def test_a_member_is_the_same_bit_for_bit_in_any_pack(task: Any, module: Any) -> None:
@@ -117,6 +137,11 @@ def test_it_is_kept_loaded_and_listed(task: Any, module: Any, tmp_path: Path) ->
         (FRESH, examples("Faulty", d_model=6, fault="batch"), "depend on the others of its batch"),
         (WHOLE, pairs("Faulty", d_model=6, fault="batch"), "depend on the others of its batch"),
         (FRESH, examples("Faulty", d_model=6, fault="dropout"), "draws random numbers in training"),
+        (
+            WHOLE,
+            pairs("Complex", d_model=6),
+            "keeps complex numbers in 'turns': keep real and imaginary parts as an axis",
+        ),
         (WHOLE, examples(**HEADS), "model: task 'relations' is learned by"),
         (WHOLE.replace(n_edges=None, graph="permutation", embeddings="onehot"), pairs(**HEADS), "d_model: one-hot"),
     ],
@@ -124,6 +149,11 @@ def test_it_is_kept_loaded_and_listed(task: Any, module: Any, tmp_path: Path) ->
 def test_faults_are_told(task: Any, module: Any, said: str) -> None:
     with pytest.raises(CapaxError, match=said):
         capax.measure(task, module, EXACT)
+
+
+def test_members_with_buffers_of_their_own_do_not_begin_alike() -> None:
+    found = traits(pairs("Features", d_model=6), WHOLE.sizes())
+    assert not found.one_start
 
 
 @pytest.mark.parametrize("width", [None, 0, 2.5, True, "8"])

@@ -77,3 +77,57 @@ class Faulty(nn.Module):
             mixed = F.dropout(mixed, 0.5, self.training)
         found = mixed @ first.mT if contexts is None else self.outputs(mixed + contexts.mean(1))
         return found[..., :-1] if self.fault == "shape" else found
+
+
+class Hard(Layer):
+    """Attends softly in training, where it has gradients, and to the largest score alone when it is asked."""
+
+    def forward(self, queries: Tensor, contexts: Tensor) -> Tensor:
+        scores = torch.einsum("bhd,bhnd->bhn", *self.parts(queries, contexts))
+        attention = scores.softmax(2)
+        if not self.training:
+            attention = F.one_hot(scores.argmax(2), scores.shape[2]).to(scores)
+        v = torch.einsum("bnc,hcd->bhnd", contexts, self.value)
+        return torch.einsum("bhn,bhnv,hvo->bo", attention, v, self.out)
+
+    def parts(self, queries: Tensor, contexts: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.einsum("bc,hcd->bhd", queries, self.query), torch.einsum("bnc,hcd->bhnd", contexts, self.key)
+
+
+class HardPairs(Softmax):
+    """As `Hard`, of items."""
+
+    def forward(self, items: Tensor) -> Tensor:
+        scores = items[:, None] @ self.query @ (items[:, None] @ self.key).mT
+        attention = scores.softmax(3)
+        if not self.training:
+            attention = F.one_hot(scores.argmax(3), scores.shape[3]).to(scores)
+        y = (attention @ (items[:, None] @ self.value)).sum(1)
+        return y @ items.mT * self.first_scale * (1 + SCALE_RATE * self.scale) - self.threshold
+
+
+class Complex(nn.Module):
+    """Turns by complex numbers, as rotary positions may."""
+
+    def __init__(self, n_items: int, d_model: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(d_model, d_model)
+        self.register_buffer("turns", torch.polar(torch.ones(d_model), torch.arange(d_model).float()))
+
+    def forward(self, items: Tensor) -> Tensor:
+        found: Tensor = (self.inner(items) * self.turns).real @ items.mT
+        return found
+
+
+class Features(nn.Module):
+    """Features that are drawn and kept, with a read-out that begins at zero."""
+
+    def __init__(self, n_items: int, d_model: int) -> None:
+        super().__init__()
+        self.register_buffer("features", torch.randn(d_model, 8))
+        self.out = nn.Parameter(torch.zeros(8, 8))
+
+    def forward(self, items: Tensor) -> Tensor:
+        seen = torch.relu(items @ self.features)
+        found: Tensor = seen @ self.out @ seen.mT
+        return found

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, nbinom
 
 import capax
+from capax.errors import SpecError
 from capax.protocols.shatter import distance_of_fit, fit_negative_binomial, shatter
 from capax.training.pack import Outcome
 
@@ -176,6 +177,35 @@ def test_intervals_hold_the_truth_in_many_studies(r, last_epoch):
         assert_nominal(hits, 1000)
 
 
+def outcome(member, why, epochs, steps):
+    return Outcome(0, member, 40, 40, 1, epochs, steps, why, (), (), {})
+
+
+def test_a_trial_that_completes_within_an_epoch_has_needed_it():
+    """A budget of steps may end within an epoch, and its last evaluation with it."""
+    run = capax.Run(
+        task=capax.Sequences(library_size=40),
+        model=capax.Transformer(d_model=8),
+        training=capax.Training(batch_size=20, max_steps=7),
+        protocol=capax.Shatter(trials=3),
+    )
+
+    def ended(members, sizes, keep):
+        return [outcome(0, "complete", 2, 4), outcome(1, "complete", 3, 7), outcome(2, "budget", 3, 7)]
+
+    found = shatter(run, run.protocol, ended)
+    assert found.shatter.epochs == (2, 4)
+    assert found.shatter.censored == (3,)
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("protocol", ["mls", "shatter"])
+def test_protocols_that_ask_when_a_library_is_complete_end_there(protocol):
+    training = capax.Training(stop_when_complete=False)
+    with pytest.raises(SpecError, match=f"stop_when_complete: True, as protocol '{protocol}' asks when"):
+        capax.measure(capax.Sequences(library_size=40), capax.Transformer(d_model=8), training, protocol=protocol)
+
+
 def test_a_trial_that_ends_within_its_first_epoch_tells_nothing_of_the_others():
     """With steps between evaluations a training may diverge before an epoch is over."""
     run = capax.Run(
@@ -184,7 +214,7 @@ def test_a_trial_that_ends_within_its_first_epoch_tells_nothing_of_the_others():
     ends = [("complete", 12), ("complete", 9), ("diverged", 0), ("plateau", 20)]
 
     def ended(members, sizes, keep):
-        return [Outcome(0, member, 40, 40, 1, epochs, 1, why, (), (), {}) for member, (why, epochs) in enumerate(ends)]
+        return [outcome(member, why, epochs, epochs) for member, (why, epochs) in enumerate(ends)]
 
     found = shatter(run, run.protocol, ended).shatter
     assert found.censored == (0, 20)

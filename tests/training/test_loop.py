@@ -161,6 +161,13 @@ def test_two_processes_give_the_same_as_one(two_processes: Workers) -> None:
     assert results(two_processes.train(pack(range(3)))) == results(Workers(1).train(pack(range(3))))
 
 
+def test_as_many_processes_are_busy_as_there_are_packs(two_processes: Workers) -> None:
+    """Two members make one pack."""
+    for members, busy in ((2, 1), (4, 2)):
+        two_processes.train(pack(range(members)))
+        assert two_processes.busy == busy
+
+
 def test_a_surely_held_library_is_complete() -> None:
     outcome = train(pack([0], Sequences(library_size=8), Transformer(d_model=16), Training(lr=1e-2)))[0]
     assert outcome.stop_reason == "complete"

@@ -29,7 +29,7 @@ TASK = Sequences(seq_len=4, vocab_size=12, library_size=60, loss="all")
 MODEL = Transformer(n_heads=2, d_model=8, d_head=5)
 CYCLES = Training(
     optimizer="soap",
-    lr=0.02,
+    lr=0.1,
     gain_lr=6.0,
     beta1=0.8,
     beta2=0.95,
@@ -41,13 +41,13 @@ CYCLES = Training(
     eval_steps=5,
     patience=None,
     stop_when_complete=False,
-    max_steps=7 * 6,
+    max_steps=7 * 18,
 )
 OPTIMIZERS = pytest.mark.parametrize("optimizer", ["soap", "muon"])
 
 
-TOLERANCE = {"soap": 0.7, "muon": 0.18}
-"""Some members converge in the second cycle, the others later."""
+TOLERANCE = {"soap": 0.7, "muon": 0.93}
+"""Some members converge in the fourth cycle, the others later."""
 
 
 def pack(members: Sequence[int] = range(5), optimizer: str = "soap", **training: Any) -> Pack:

@@ -8,7 +8,7 @@ import pytest
 
 from capax.specs import Training
 from capax.tasks.library import Evaluation
-from capax.training.stopping import Information, Record
+from capax.training.stopping import Information, Record, converged_at
 
 
 def recalled(count: int, score: float | None = None) -> Evaluation:
@@ -48,11 +48,59 @@ def test_patience_counts_items_where_the_best_is_another() -> None:
 def test_a_complete_training_converges_where_it_does_not_stop_at_that(stop_when_complete: bool, reason: str) -> None:
     """Also where its budget ends with the cycle."""
     training = Training(
-        schedule="cycles", cycle_steps=10, cycle_tolerance=0.05, max_steps=30, stop_when_complete=stop_when_complete
+        schedule="cycles", cycle_steps=10, cycle_tolerance=0.05, max_steps=70, stop_when_complete=stop_when_complete
     )
-    record = Record(library_size=100, budget=30)
-    for steps, bits in ((10, 80.0), (30, 81.0)):
+    record = Record(library_size=100, budget=70)
+    for steps, bits in ((10, 80.0), (30, 90.0), (70, 91.0)):
         record.steps = steps
-        record.observe(steps, recalled(90 if steps == 10 else 100), 1.0, training, 1.0, "end")
+        record.observe(steps, recalled(100 if steps == 70 else 90), 1.0, training, 1.0, "end")
         record.observe_cycle(recalled(100), Information(bits, bits), training)
     assert record.stop_reason == reason
+
+
+def test_a_network_that_starts_far_off_may_learn() -> None:
+    """A loss far above a uniform guess's has diverged where it is no lower than at first."""
+    training = Training(patience=9)
+    record = Record(library_size=100)
+    for epoch, loss in enumerate((90.0, 70.0, 80.0, 50.0)):
+        record.observe(epoch, recalled(0), loss, training, 1.0)
+    assert record.stop_reason is None
+    record.observe(4, recalled(0), 95.0, training, 1.0)
+    assert record.stop_reason == "diverged"
+    risen = Record(library_size=100, curve=[(0, 3, 1.0)])
+    risen.observe(1, recalled(3), 9.9, training, 1.0)
+    assert risen.stop_reason is None
+    risen.observe(2, recalled(3), 10.1, training, 1.0)
+    assert risen.stop_reason == "diverged"
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_has_diverged(loss: float) -> None:
+    record = Record(library_size=100)
+    record.observe(1, recalled(100), loss, Training(), 1.0)
+    assert record.stop_reason == "diverged"
+
+
+def test_a_complete_library_is_complete_whatever_the_loss_is_over() -> None:
+    """The loss is a mean over the epochs since the last evaluation, the first ones among them."""
+    record = Record(library_size=100, curve=[(0, 0, 20.0)])
+    record.observe(1, recalled(100), 30.0, Training(), 1.0)
+    assert record.stop_reason == "complete"
+
+
+def test_it_takes_three_cycles_to_converge() -> None:
+    assert converged_at([100.0, 102.0], 0.05) is None
+    assert converged_at([100.0, 102.0, 103.0], 0.05) == 3
+    assert converged_at([50.0, 100.0, 110.0, 112.0], 0.05) == 4
+
+
+def test_the_best_end_of_a_cycle_stays_where_time_ends_a_later_one() -> None:
+    """An evaluation within a cycle is the best only where it is better than the ends before it."""
+    training = Training(schedule="cycles", cycle_steps=10, cycle_tolerance=0.05, max_steps=70)
+    record = Record(library_size=100)
+    record.steps = 10
+    record.observe(10, recalled(60), 1.0, training, 1.0, "end")
+    assert record.observe_cycle(recalled(60), Information(80.0, 80.0), training)
+    record.steps = 15
+    assert not record.observe(15, recalled(50), 1.0, training, 1.0, "within", out_of_time=True)
+    assert (record.best, record.best_epoch) == (60, 10)

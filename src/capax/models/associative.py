@@ -79,8 +79,9 @@ class AssociativeEnsemble(Ensemble[AssociativeAttention]):
         queries: Float[Tensor, "e b c"],
         contexts: Float[Tensor, "e b n c"] | None,
         shared: dict[str, Tensor],
+        training: bool = False,
     ) -> Float[Tensor, "e b o"]:
-        """Scores of the classes, or the numbers of a real label.
+        """Scores of the classes, or the numbers of a real label, the same in training.
 
         Args:
             contexts: each example's own; None where `shared` was made of one that they share.

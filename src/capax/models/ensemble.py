@@ -187,15 +187,16 @@ class ExampleReader(Protocol):
         queries: Float[Tensor, "e b c"],
         contexts: Float[Tensor, "e b n c"] | None,
         shared: dict[str, Tensor],
+        training: bool = False,
     ) -> Float[Tensor, "e b o"]:
-        """Scores of the classes, or the numbers of a real label."""
+        """Scores of the classes, or the numbers of a real label; `training` says whether it is a step of training."""
 
 
 @runtime_checkable
 class PairReader(Protocol):
     """Ensembles that read the items of a graph (`KeyQueryEnsemble` says what is given and returned)."""
 
-    def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
+    def shared(self, items: Float[Tensor, "g m c"], training: bool = False) -> dict[str, Tensor]:
         """What all sources of a step share, with the `scale` of scores `(e, 1)`."""
 
     def outputs(
@@ -212,7 +213,7 @@ class ContextReader(Protocol):
         """What all contexts of a step share, with the `scale` of scores `(e, 1)`."""
 
     def outputs_in_contexts(
-        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor]
+        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor], training: bool = False
     ) -> Float[Tensor, "e b n n"]:
         """Scores of each ordered pair of items of each context."""
 

@@ -100,7 +100,7 @@ class KeyQueryEnsemble(Ensemble[KeyQueryChannel]):
                 self.parameters[name].data[member] = found
             self.parameters["threshold"].data[member] = strength * built.recognition.threshold
 
-    def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
+    def shared(self, items: Float[Tensor, "g m c"], training: bool = False) -> dict[str, Tensor]:
         """What all sources of a step share: the keys of all items, and the queries' matrices.
 
         Args:

@@ -36,7 +36,7 @@ class RoutingEnsemble(KeyQueryEnsemble):
             `up_bias` (e, 4c) and `down` (e, 4c, c).
     """
 
-    def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
+    def shared(self, items: Float[Tensor, "g m c"], training: bool = False) -> dict[str, Tensor]:
         """What all sources of a step share: queries' matrices, keys, values, the items themselves, the block."""
         own = ("temperature", "output", "norm", "up", "up_bias", "down", "down_bias", "ffn_norm")
         parts = {name: self.parameters[name] for name in own if name in self.parameters}
@@ -71,7 +71,7 @@ class RoutingEnsemble(KeyQueryEnsemble):
         return self.parameters | {"scale": self.scale}
 
     def outputs_in_contexts(
-        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor]
+        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor], training: bool = False
     ) -> Float[Tensor, "e b n n"]:
         """a·⟨y_i, x_j⟩ − b of each ordered pair of items of each context; an item with itself says nothing.
 

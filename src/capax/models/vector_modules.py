@@ -29,11 +29,13 @@ class ExampleModules(Modules):
         queries: Float[Tensor, "e b c"],
         contexts: Float[Tensor, "e b n c"] | None,
         shared: dict[str, Tensor],
+        training: bool = False,
     ) -> Float[Tensor, "e b o"]:
         """Scores of the classes, or the numbers of a real label."""
         if contexts is None:
             contexts = shared["context"][:, None].expand(-1, queries.shape[1], -1, -1)
-        return self.asked(queries.expand(self.n_members, -1, -1), contexts.expand(self.n_members, -1, -1, -1))
+        queries, contexts = queries.expand(self.n_members, -1, -1), contexts.expand(self.n_members, -1, -1, -1)
+        return self.asked(queries, contexts, training=training)
 
     def attention(self, *_: object) -> NoReturn:
         """Refuse: what a module's heads are is not known.
@@ -47,10 +49,10 @@ class ExampleModules(Modules):
 class PairModules(Modules):
     """Modules that read the vectors of items, as `RoutingEnsemble` does."""
 
-    def shared(self, items: Float[Tensor, "g m c"]) -> dict[str, Tensor]:
+    def shared(self, items: Float[Tensor, "g m c"], training: bool = False) -> dict[str, Tensor]:
         """The scores of all pairs of the whole graph: every item is the context of every other."""
         every = items.expand(self.n_members, -1, -1)[:, None]
-        return self.shared_by_contexts() | {"scores": self.asked(every)[:, 0]}
+        return self.shared_by_contexts() | {"scores": self.asked(every, training=training)[:, 0]}
 
     def outputs(
         self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
@@ -65,7 +67,7 @@ class PairModules(Modules):
         return {"scale": first.new_ones(self.n_members, 1)}
 
     def outputs_in_contexts(
-        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor]
+        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor], training: bool = False
     ) -> Float[Tensor, "e b n n"]:
         """Scores of each ordered pair of items of each context."""
-        return self.asked(items)
+        return self.asked(items, training=training)

@@ -150,6 +150,5 @@ class _Trainer:
         )
         self._tracker.begin(len(pack.members))
         outcomes = self._workers.train(pack, self._tracker, self._checkpoints)
-        at_once = min(self._workers.workers, len(outcomes))
-        self.seconds_before += sum(outcome.seconds_before for outcome in outcomes) / at_once
+        self.seconds_before += sum(outcome.seconds_before for outcome in outcomes) / self._workers.busy
         return outcomes

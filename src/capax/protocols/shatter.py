@@ -33,7 +33,8 @@ def shatter(run: Run, protocol: Shatter, train: Train) -> Count:
     """Epochs until a library is memorized whole, over many trials."""
     trials, size = protocol.trials, run.task.library_size
     outcomes = train(range(trials), [size] * trials, False)
-    epochs = [o.epochs for o in outcomes if o.stop_reason == "complete"]
+    per_epoch = _steps_per_epoch(run)
+    epochs = [math.ceil(o.steps / per_epoch) for o in outcomes if o.stop_reason == "complete"]
     censored = [o.epochs for o in outcomes if o.stop_reason != "complete"]
     share = scipy.stats.binomtest(len(epochs), trials).proportion_ci(LEVEL)
     later = np.array([epoch for epoch in censored if epoch > 0], dtype=int)  # the others tell nothing of whole epochs
@@ -50,10 +51,13 @@ def shatter(run: Run, protocol: Shatter, train: Train) -> Count:
     return Count(best.memorized, best, outcomes, size, size, shatter=epochs_to_shatter, notes=notes)
 
 
+def _steps_per_epoch(run: Run) -> int:
+    return run.training.steps_per_epoch(run.task.learned_rows(run.task.library_size, run.model))
+
+
 def _unfitted(run: Run, epochs: list[int]) -> tuple[str, ...]:
     """Why no distribution can be fitted to the epochs in which trials completed."""
-    training = run.training
-    per_epoch = training.steps_per_epoch(run.task.learned_rows(run.task.library_size, run.model))
+    training, per_epoch = run.training, _steps_per_epoch(run)
     every = training.eval_every if training.eval_steps is None else training.eval_steps / per_epoch
     why = []
     if every > 1:

@@ -59,6 +59,7 @@ class _Protocol(Spec):
         compared: the column by which two of its measurements are compared; None where there is no such number.
         of: what a task's items have to be for it (`Task.reads`); None for any.
         not_of: items that it has no meaning for.
+        asks_when_complete: whether it asks when a library is complete, so that its trainings end there.
         together: whether runs that differ in their seeds alone may train in one pack.
         follows: what may follow its first trainings, which alone can be reckoned with before; nothing when empty.
     """
@@ -72,6 +73,7 @@ class _Protocol(Spec):
     compared: ClassVar[Compared | None] = "memorized_above_chance"
     of: ClassVar[str | None] = None
     not_of: ClassVar[str | None] = None
+    asks_when_complete: ClassVar[bool] = False
 
     @classmethod
     def suits(cls, items: str) -> bool:
@@ -105,6 +107,10 @@ class _Protocol(Spec):
         Raises:
             ValueError: that names the field.
         """
+        if self.asks_when_complete and not training.stop_when_complete:
+            raise ValueError(
+                f"stop_when_complete: True, as protocol {type(self).__name__.lower()!r} asks when a library is complete, got False"
+            )
 
     def words(self) -> str:
         """How a count is made of trainings, in words."""
@@ -148,6 +154,7 @@ class Mls(_Protocol):
 
     redraws: ClassVar[bool] = True
     counts_sizes: ClassVar[bool] = True
+    asks_when_complete: ClassVar[bool] = True
     counted: ClassVar[str] = "largest library"
     not_of: ClassVar[str | None] = "pairs"
 
@@ -188,6 +195,7 @@ class Shatter(_Protocol):
     """
 
     redraws: ClassVar[bool] = True
+    asks_when_complete: ClassVar[bool] = True
     counted: ClassVar[str] = "memorized (best)"
     compared: ClassVar[Compared | None] = None
 

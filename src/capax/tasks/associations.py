@@ -155,7 +155,7 @@ class AssociationLibrary(Library[ExampleReader]):
         self, model: ExampleReader, batch: AssociationBatch, purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b o"]:
         """Scores of the classes, or the numbers of a real label."""
-        return model.outputs(batch.queries, batch.contexts, shared)
+        return model.outputs(batch.queries, batch.contexts, shared, training=purpose == "loss")
 
     def losses(
         self, outputs: Float[Tensor, "e b o"], batch: AssociationBatch, weight: Float[Tensor, "e b"]

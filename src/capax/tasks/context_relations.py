@@ -131,10 +131,11 @@ class ContextLibrary(Library[Any]):
         self, model: ContextReader, batch: ContextBatch, purpose: Purpose, shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b n n"]:
         """Scores above the threshold: in contexts to learn from, or when counting in unseen ones, over the scale."""
-        chosen = self._chosen(self.learned if purpose == "loss" else self.unseen, batch)
+        training = purpose == "loss"
+        chosen = self._chosen(self.learned if training else self.unseen, batch)
         member = torch.arange(len(chosen), device=chosen.device)[:, None, None]
-        outputs = model.outputs_in_contexts(self.items[member, chosen], shared)
-        return outputs if purpose == "loss" else outputs / shared["scale"][:, None, None].abs()
+        outputs = model.outputs_in_contexts(self.items[member, chosen], shared, training=training)
+        return outputs if training else outputs / shared["scale"][:, None, None].abs()
 
     def pair_outputs(self, model: ContextReader) -> Float[np.ndarray, "m m"]:
         """A single member's mean outputs for all ordered pairs over the contexts that are counted in."""

@@ -128,7 +128,7 @@ class RelationLibrary(Library[PairReader]):
 
     def shared(self, model: PairReader, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
         """The keys of all items, and their values where they are routed."""
-        return model.shared(self.items)
+        return model.shared(self.items, training=purpose == "loss")
 
     def outputs(
         self, model: PairReader, batch: RelationBatch, purpose: Purpose, shared: dict[str, Tensor]

@@ -12,7 +12,8 @@ from capax.specs import Training
 from capax.tasks.library import Evaluation
 
 DIVERGED_LOSS = 10.0
-"""A mean loss beyond this many times that of a uniform guess counts as diverged, as one that is not finite does."""
+"""A mean loss beyond this many times that of a uniform guess, and no lower than at first, counts as diverged, as one
+that is not finite does: a network may start far off, and learn."""
 
 
 class Information(NamedTuple):
@@ -49,13 +50,15 @@ class CycleEnd(NamedTuple):
 def converged_at(ends: Sequence[float], tolerance: float) -> int | None:
     """The number of the cycle, from 1, that first changed the most known before by less than a share; None if none.
 
+    It is the third at the earliest: two gains tell whether they shrink.
+
     Args:
         ends: bits known at the ends of cycles.
         tolerance: the share.
     """
     most = ends[0] if ends else 0.0
     for number, bits in enumerate(ends[1:], 2):
-        if abs(bits - most) < tolerance * most:
+        if number > 2 and abs(bits - most) < tolerance * most:
             return number
         most = max(most, bits)
     return None
@@ -118,8 +121,11 @@ class Record:
             out_of_time: whether the training ends here.
         """
         memorized = evaluation.memorized
-        self.curve.append((epoch, memorized, loss if loss is not None and math.isfinite(loss) else None))
-        if loss is not None and not loss <= DIVERGED_LOSS * uniform_loss:
+        first = next((before for _, _, before in self.curve if before is not None), math.inf)
+        finite = loss is None or math.isfinite(loss)
+        self.curve.append((epoch, memorized, loss if finite else None))
+        risen = loss is not None and loss > DIVERGED_LOSS * uniform_loss and loss >= first
+        if not finite or (risen and not evaluation.complete):
             self.best = max(self.best, 0)
             self.stop_reason = "diverged"
             return False

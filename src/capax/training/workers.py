@@ -56,6 +56,9 @@ class Workers:
         threads: torch threads per process.
         pack_size: most members in a pack; as many as suit a core's cache when not given.
         cores: how many cores there are now for a single worker, as its sweep says; its own where not given.
+
+    Attributes:
+        busy: processes that the last training had packs for.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Workers:
             machine.check_script()
         self.workers, self.threads, self.pack_size, self._cores = workers, threads, pack_size, cores
         self._pool: ProcessPoolExecutor | None = None
+        self.busy = 1
 
     def __enter__(self) -> Workers:
         return self
@@ -94,6 +98,7 @@ class Workers:
             packs = split(members, self.workers, self.pack_size)
         else:
             packs = resumed(members, checkpoints, self.workers, self.pack_size)
+        self.busy = min(self.workers, len(packs))
         alone = self.workers == 1 or len(packs) == 1
         at_once = max(self.workers // len(packs), 1)
         try:
