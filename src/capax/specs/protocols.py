@@ -108,8 +108,9 @@ class _Protocol(Spec):
             ValueError: that names the field.
         """
         if self.asks_when_complete and not training.stop_when_complete:
+            name = type(self).__name__.lower()
             raise ValueError(
-                f"stop_when_complete: True, as protocol {type(self).__name__.lower()!r} asks when a library is complete, got False"
+                f"stop_when_complete: True, as protocol {name!r} asks when a library is complete, got False"
             )
 
     def words(self) -> str:

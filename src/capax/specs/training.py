@@ -74,8 +74,8 @@ class Training(Spec):
             "0.1",
             gt=0,
             lt=1,
-            description="A member has converged when a cycle, from the third on, changes the bits that it knows by less "
-            "than this share.",
+            description="A member has converged when a cycle, from the third on, changes the bits that it knows by "
+            "less than this share.",
         ),
     ] = None
     warmup: Annotated[
