@@ -43,6 +43,16 @@ def test_a_small_set_is_settled() -> None:
     assert (found["general position"].size, found["general position"].tested) == (10, 1)
 
 
+@pytest.mark.parametrize("length", [1e-9, 1e9])
+def test_no_verdict_depends_on_the_lengths_of_vectors(length: float) -> None:
+    """In float32, too, where a short one is far below what rounding does to the longest."""
+    queries, contexts = gaussian(10, 16).astype(np.float32), gaussian(4, 16, seed=1).astype(np.float32)
+    expected = [check.verdict for check in checks(queries, contexts).values()]
+    queries[3] *= length
+    contexts[2] *= min(length, 1)  # else its mean is all that is left of query + context mean
+    assert [check.verdict for check in checks(queries, contexts).values()] == expected == ["holds"] * 4
+
+
 def test_fewer_queries_than_tokens() -> None:
     found = checks(gaussian(3, 16), gaussian(3, 8, 16, seed=1))
     assert (found["A1"].size, found["A1"].tested, found["A1"].verdict) == (3, 1, "holds")

@@ -70,6 +70,15 @@ def test_the_best_constant_of_given_labels() -> None:
     assert constant_share(np.zeros((4, 2)), 0.1) == 1
 
 
+def test_a_label_may_be_the_best_constant_where_windows_of_numbers_share_no_row() -> None:
+    """Each number is 0 most often, but never both at once."""
+    apart = 10 + np.arange(40.0)
+    first, second = np.zeros((40, 2)), np.zeros((40, 2))
+    first[:, 1], second[:, 0] = apart, apart
+    labels = np.concatenate([first, second, np.full((20, 2), 9.0)])
+    assert constant_share(labels, 0.1) == 20 / 100
+
+
 # batches and recall
 
 

@@ -243,6 +243,13 @@ def test_vectors_that_cannot_be(tmp_path: Path, array: np.ndarray, message: str)
     assert refusal(csv(tmp_path), embeddings=path) == f"embeddings: {path}{message}"
 
 
+def test_items_with_one_vector_are_refused(tmp_path: Path) -> None:
+    twice = np.eye(3)
+    twice[2] = twice[0]
+    said = "item 3 has the vector of item 1: nothing can tell their edges apart"
+    assert refusal("permutation", embeddings=npy(tmp_path, twice)).endswith(said)
+
+
 def test_items_of_a_drawn_graph_are_named_by_number(tmp_path: Path) -> None:
     path = npy(tmp_path, bad(1, 0.0))
     assert refusal("permutation", embeddings=path).endswith("item 2 is a zero vector: it has no direction")

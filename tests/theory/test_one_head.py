@@ -101,3 +101,5 @@ def test_no_head_has_a_smaller_loss() -> None:
 def test_edges_that_are_none_are_refused() -> None:
     with pytest.raises(LibraryError):
         best_head(np.eye(3), np.array([[0, 3]]))
+    with pytest.raises(LibraryError, match="edges: fewer than all 6 pairs, got 6"):
+        best_head(np.eye(3), np.argwhere(~np.eye(3, dtype=bool)))

@@ -371,3 +371,11 @@ def test_refuses_items() -> None:
     equal = np.tile(items[:1], (24, 1))
     with pytest.raises(CapaxError, match=r"items.*independent"):
         build(edges, equal, generator=generator, n_heads=4)
+
+
+def test_a_whitened_head_of_more_edges_than_channels_is_refused() -> None:
+    items = np.random.default_rng(0).standard_normal((9, 3))
+    items /= np.linalg.norm(items, axis=1, keepdims=True)
+    edges = np.column_stack([np.arange(8), np.arange(1, 9)])
+    with pytest.raises(CapaxError, match="linearly independent; more heads make them fewer"):
+        build(edges, items, generator=np.random.default_rng(0), method="whitened", split=(np.arange(8),), d_head=4)

@@ -72,9 +72,15 @@ def rank(rows: Rows, eps: float) -> Rank:
 
 
 def scaled(rows: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    """The vectors in float64, times a power of two: no rank changes, and no square overflows."""
+    """The vectors in float64, each times a power of two so that its norm is .5 to 1; zero vectors stay.
+
+    Whether vectors are independent does not depend on their lengths, but a tolerance that is relative to the longest
+    would take short ones for none.
+    """
     rows = np.asarray(rows, np.float64)
-    return np.ldexp(rows, -int(np.frexp(np.abs(rows).max())[1]))
+    for order in (np.inf, 2):  # by the largest number first: no square overflows
+        rows = np.ldexp(rows, -np.frexp(np.linalg.norm(rows, order, axis=-1, keepdims=True))[1])
+    return rows
 
 
 def parallel_pairs(rows: Rows, eps: float) -> list[tuple[int, int]]:

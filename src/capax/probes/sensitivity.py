@@ -24,7 +24,8 @@ Announce = Callable[[str], AbstractContextManager[Callback | None]]
 
 NOISE_OF_RESTARTS = (
     "beyond noise: outside the base's interval, the {level:.0%} range of its best of {restarts} restarts in a repeated "
-    "study (new weights and batch order, same library); {share} of alternatives that change nothing fall outside"
+    "study (new weights and batch order, same library); {share} of alternatives that change nothing fall outside, and "
+    "of a choice with four of them at least one in up to {four} of cases"
 )
 NOISE_OF_SEARCH = "beyond noise: the {level:.0%} intervals of alternative and base do not overlap (a strict rule)"
 NO_NOISE = "noise is unknown: the base has no interval (mac needs at least two restarts)"
@@ -274,8 +275,8 @@ def _noise(base: Measurement) -> str:
     if here is None:
         return NO_NOISE
     if base.spec.protocol.one_library:
-        share = f"{1 - here.level:.0%}"
-        return NOISE_OF_RESTARTS.format(level=here.level, restarts=len(base.members), share=share)
+        share, four = f"{1 - here.level:.0%}", f"{1 - here.level**4:.0%}"
+        return NOISE_OF_RESTARTS.format(level=here.level, restarts=len(base.members), share=share, four=four)
     return NOISE_OF_SEARCH.format(level=here.level)
 
 

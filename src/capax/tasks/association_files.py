@@ -196,10 +196,14 @@ def describe(path: Path, given: dict[str, Any]) -> dict[str, Any]:
     return {**found, "library": whole_path(path, "library", LibraryError), "library_sha256": content_hash(examples)}
 
 
-def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
-    """Share of labels that one constant is close to: in each number the centre of the fullest window.
+MOST_CENTRES = 10_000
+"""Labels that are tried as the constant that most labels are close to, those first that occur most often."""
 
-    Where that is close to none of several numbers, any label is close to itself.
+
+def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
+    """Share of labels that one constant is close to: the centres of each number's fullest window, or a label.
+
+    Of labels of one number there is no better constant; of several numbers there may be one between labels.
     """
     hits = np.ones(len(labels), dtype=bool)
     for column in labels.T:
@@ -207,4 +211,9 @@ def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -
         ends = np.searchsorted(ordered, ordered + 2 * tolerance, side="right")
         start = int((ends - np.arange(len(ordered))).argmax())
         hits &= (column >= ordered[start]) & (column <= ordered[start] + 2 * tolerance)
-    return max(float(hits.mean()), 1 / len(labels))
+    most = int(hits.sum())
+    if labels.shape[1] > 1:
+        kinds, counts = np.unique(labels, axis=0, return_counts=True)
+        for label in kinds[np.argsort(-counts, kind="stable")[:MOST_CENTRES]]:
+            most = max(most, int((np.abs(labels - label) <= tolerance).all(axis=1).sum()))
+    return max(most, 1) / len(labels)

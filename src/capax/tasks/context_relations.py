@@ -43,7 +43,8 @@ class ContextLibrary(Library[Any]):
         items: the items' vectors.
         signs: 1 for a pair of source and item that is an edge, −1 for any other, 0 for an item with itself.
         learned: the items of each context of the loss.
-        unseen: those of other contexts, in which edges are counted; these are the library's rows.
+        unseen: those of contexts that are drawn anew, in which edges are counted; these are the library's rows. Of
+            graphs so small that they have few contexts, learned ones are among them.
         importance: what the loss counts of an edge and of another pair, edges √(#other/#edges) times as much as
             others; one for all edges of all contexts together.
     """

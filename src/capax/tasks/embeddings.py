@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from capax.errors import LibraryError
 from capax.specs.relations import Relations
@@ -49,12 +49,17 @@ def draw(spec: Relations, d_model: int, generator: np.random.Generator) -> Float
 def _some(
     table: Float[np.ndarray, "tokens channels"], spec: Relations, generator: np.random.Generator
 ) -> Float[np.ndarray, "items channels"]:
-    """Tokens' vectors, drawn without repeats."""
-    usable = np.flatnonzero(table.any(axis=1))
+    """Vectors of tokens, drawn without repeats; of tokens with one vector the first is taken, and none without."""
+    usable = _distinct(table)
     assert spec.n_items is not None
     if spec.n_items > len(usable):
         raise LibraryError(f"n_items: {spec.embeddings} has {len(usable)} tokens, got {spec.n_items}")
     return table[generator.choice(usable, spec.n_items, replace=False)].astype(np.float64)
+
+
+def _distinct(table: Float[np.ndarray, "tokens channels"]) -> Int[np.ndarray, " usable"]:
+    first = np.sort(np.unique(table, axis=0, return_index=True)[1])
+    return first[table[first].any(axis=1)]
 
 
 def gaussian(n_items: int, d_model: int, generator: np.random.Generator) -> Float[np.ndarray, "items channels"]:

@@ -180,7 +180,7 @@ def read_embeddings(
 
     Raises:
         LibraryError: when there is no such array, an item has no vector, a vector no item, or one is not finite or
-            zero; the message names the item (from 1).
+            zero, or two items have one vector; the message names the item (from 1).
     """
     if path.suffix != ".npy":
         raise LibraryError(f"embeddings: {', '.join(EMBEDDINGS)}, a .npy file, or hf:FOLDER, got {str(path)!r}")
@@ -207,6 +207,14 @@ def read_embeddings(
     zero = np.flatnonzero(~vectors.any(axis=1))
     if len(zero):
         raise LibraryError(f"embeddings: {path}: {_item(int(zero[0]), names)} is a zero vector: it has no direction")
+    _, first, which = np.unique(vectors, axis=0, return_index=True, return_inverse=True)
+    twice = np.flatnonzero(first[which.ravel()] != np.arange(len(vectors)))
+    if len(twice):
+        later, earlier = int(twice[0]), int(first[which.ravel()[twice[0]]])
+        raise LibraryError(
+            f"embeddings: {path}: {_item(later, names)} has the vector of {_item(earlier, names)}: nothing can tell "
+            "their edges apart"
+        )
     return vectors
 
 

@@ -18,6 +18,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from capax.errors import LibraryError
 from capax.tasks.graphs import check_edges
 from capax.theory.construct.channel import ChannelWeights, Recognition, recognize
 
@@ -52,9 +53,12 @@ def best_head(items: Float[np.ndarray, "items channels"], edges: Int[np.ndarray,
         edges: rows of source and target.
 
     Raises:
-        LibraryError: for edges that are none, twice, self-loops or without item.
+        LibraryError: for edges that are none, twice, self-loops or without item, and for a graph of all pairs, which
+            any scores above the threshold tell.
     """
     check_edges(edges, len(items))
+    if len(edges) == (pairs := len(items) * (len(items) - 1)):
+        raise LibraryError(f"edges: fewer than all {pairs} pairs, got {len(edges)}")
     related = np.zeros((len(items), len(items)), bool)
     related[tuple(edges.T)] = True
     source, target = np.nonzero(~np.eye(len(items), dtype=bool))

@@ -493,6 +493,19 @@ def test_any_of_several_answers_is_worth_what_it_tells(tmp_path: Path) -> None:
     assert "any_bits" not in capax.Facts(library=alone, ambiguous="any").canonical()
 
 
+def test_of_pairs_with_several_answers_whole_ones_are_drawn(tmp_path: Path) -> None:
+    """What luck and a code need follows from how many answers a pair has."""
+    path = tmp_path / "f.tsv"
+    lines = [f"k{key}\tr\ta{(7 * key + 3 * more) % 40}" for key in range(20) for more in range(10)]
+    path.write_text("\n".join(("key\trelation\tanswer", *lines)))
+    spec = capax.Facts(library=str(path), ambiguous="any", library_size=95)
+    drawn = [draw(spec, 95, np.random.default_rng(seed)) for seed in range(3)]
+    for table in drawn:
+        counts = np.bincount(table.pairs)
+        assert sorted(counts[counts > 0]) == [5, *[10] * 9]
+    assert not np.array_equal(drawn[0].keys, drawn[1].keys)
+
+
 def test_a_first_line_that_may_be_a_fact_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "two.tsv"
     path.write_text("Norway\tOslo\nSweden\tStockholm\nSpain\tMadrid\n")

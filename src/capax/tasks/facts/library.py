@@ -40,7 +40,12 @@ def draw(spec: Facts, size: int, generator: np.random.Generator) -> Table:
         raise LibraryError(f"tokenizer: {spec.tokenizer} has changed since it was read")
     table = found.table
     if size < len(table):
-        table = table.take(np.sort(generator.choice(len(table), size, replace=False)))
+        if spec.ambiguous == "any":  # whole pairs, but for the last: what luck and a code need is by a pair's answers
+            order = generator.permutation(int(table.pairs.max()) + 1)[table.pairs]
+            rows = np.argsort(order, kind="stable")[:size]
+        else:
+            rows = generator.choice(len(table), size, replace=False)
+        table = table.take(np.sort(rows))
     return shuffled(table, generator) if spec.control == "shuffled" else table
 
 

@@ -54,6 +54,7 @@ points: Declarer = partial(bound, unit="points", scope="reference", standing="se
 @neurons(
     kind="upper",
     unit="associations",
+    assumptions=("d_model is large (asymptotic): of 16 channels up to 1.8 times as many are recalled",),
     formula="p ln p = d²/2",
     criterion="the right one of p outputs is the arg-max, the best d × d matrix, random unit vectors",
     source="2026 preprints (arXiv 2605.10795, 2605.05189)",

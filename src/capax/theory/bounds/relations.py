@@ -97,6 +97,7 @@ def _gamma(margin: float | None) -> float:
         needs("γ ≤ R²", lambda square_norm, margin=None: _gamma(margin) <= square_norm, of="square_norm"),
         "every graph of the class is recognized with these R and γ and one threshold",
         SCORES,
+        LARGEST,
     ),
 )
 def margin(
@@ -211,7 +212,12 @@ def one_head(n_items: int, d_model: int) -> float:
     scope="channel",
     source="capax: Cauchy–Schwarz",
     standing="derived",
-    assumptions=("no two items are equal or opposite", SCORES, LARGEST),
+    assumptions=(
+        "items are of unit norm, and no two are equal or opposite",
+        needs("d_model ≥ 2: in one channel any two unit vectors are equal or opposite", lambda d_model: d_model >= 2),
+        SCORES,
+        LARGEST,
+    ),
     bits_reason=A_SIZE,
 )
 def one_edge_a_head(n_edges: int) -> int:

@@ -108,8 +108,8 @@ def construct(task: Task, model: Model | None = None, *, seed: int = 0, **option
 
     What is not given of the task and of the model follows from the other: of associations `library_size` is as many as
     the layer holds; `d_model` is that of the user's vectors; of a channel `n_heads` and
-    `d_head` are those of the least total key dimension found to reach an F1 of .99, never above the number of edges;
-    where one is given it is kept.
+    `d_head` are those of the least total key dimension found to reach an F1 of .99, never above the number of edges
+    unless `bits` are too few for that; where one is given it is kept.
 
     Args:
         task: what is to be remembered.

@@ -138,7 +138,7 @@ def build(
         n_heads: heads. [default: one for onehot and where all pairs may be taken for edges; with d_head as many as
             hold d_model/4 edges each, with no more conflicts than first-fit leaves; without, those of the least total
             key dimension among some tried. One edge a head with d_head 1 is always among them, so that D_K is never
-            above m']
+            above m', but where bits are so few that it is not enough]
         d_head: channels of a query. [default: the smallest found, by bisection, to reach target_f1; signatures of a
             smaller d_head are the first signs of those of a larger one]
         bits: of each weight, after quantisation (see `quantize`). [default: float64]
@@ -349,7 +349,7 @@ def _pseudo_inverse(vectors: Float[np.ndarray, "some channels"]) -> Float[np.nda
     """Of independent rows, by QR: X = RᵀQᵀ, pinv X = Q R⁻ᵀ."""
     q, r = np.linalg.qr(vectors.T)
     sizes = np.abs(np.diag(r))
-    if sizes.min() <= max(vectors.shape) * np.finfo(np.float64).eps * sizes.max():
+    if len(vectors) > vectors.shape[1] or sizes.min() <= max(vectors.shape) * np.finfo(np.float64).eps * sizes.max():
         raise AssumptionError("items: those of a head should be linearly independent; more heads make them fewer")
     return np.linalg.solve(r, q.T).T
 
