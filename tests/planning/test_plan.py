@@ -300,3 +300,22 @@ def test_a_law_of_somebodys_column_is_no_question_to_a_model() -> None:
         with pytest.raises(LawError, match=r"^my_size: is no size of the model transformer, but a column of the law's"):
             asked()
     assert law.predict({"my_size": [20.0]})[0] == pytest.approx(3 * 20**0.9)
+
+
+def test_heads_beyond_the_domain_are_the_fewest_that_are_enough() -> None:
+    """They are doubled first; also where a budget lies between two doublings."""
+    asked: dict[str, Any] = {"context_size": 4, "extrapolate": True}
+    first = capax.plan("reference:association", 20_000, **asked).architectures[0]
+    assert first.at_least >= 20_000
+
+    def holds(n_heads: int) -> bool:
+        sizes = {"n_heads": n_heads, "d_model": first.d_model, "d_head": first.d_head}
+        return bool(capax.plan("reference:association", 20_000, **asked, **sizes).architectures)
+
+    assert holds(first.n_heads)
+    assert not holds(first.n_heads - 1)
+    within = capax.plan("reference:association", 20_000, budget_parameters=first.trainable_parameters + 1, **asked)
+    assert [one.n_heads for one in within.architectures] == [first.n_heads]
+    less = capax.plan("reference:association", 20_000, budget_parameters=first.trainable_parameters - 1, **asked)
+    assert less.architectures == ()
+    assert less.nearest is not None

@@ -83,6 +83,11 @@ def test_the_spread_over_few_files_has_the_quantiles_of_student(facts: capax.Fac
 
     (low,) = Fill(1.0, 0.4, files=9).widened(Sure(), {}, (0.1,))
     assert np.log(low[0]) == pytest.approx(0.4 * np.sqrt(1 + 1 / 9) * stats.t.ppf(0.1, 8))
+    rounded = Fill(1.0, 0.4, files=9, rounding=0.3, networks=8)
+    low, high = rounded.widened(Sure(), {}, (0.1, 0.9))
+    own = 0.3 * np.sqrt(1 + 1 / 8) * stats.t.ppf(0.1, 7)
+    assert np.log(low[0]) == pytest.approx(-np.hypot(0.4 * np.sqrt(1 + 1 / 9) * stats.t.ppf(0.1, 8), own))
+    assert np.log(high[0]) == pytest.approx(-np.log(low[0]))
 
 
 def test_what_a_file_asks(facts: capax.Facts) -> None:

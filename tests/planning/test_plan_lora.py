@@ -134,6 +134,11 @@ def test_rules_are_what_they_say(plan: AdapterPlan, facts: Facts) -> None:
     assert two.size == pytest.approx(two.adapter.trainable_parameters / plan.adapters[0].trainable_parameters)
 
 
+def test_a_published_law_is_told_to_be_asked_outside_its_data(plan: AdapterPlan) -> None:
+    (note,) = [note for note in plan.notes if note.startswith("Nguyen")]
+    assert note.startswith("Nguyen, refitted: an extrapolation, as the published data are of bases of 20 to")
+
+
 def test_the_refitted_law_is_the_least_squares_of_logarithms() -> None:
     table = published.table("published:nguyen2026")
     found = [published_bits(*row) for row in table.select("base_parameters", "adapter_parameters").iter_rows()]

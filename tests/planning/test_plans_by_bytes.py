@@ -128,3 +128,51 @@ def test_facts_are_recalled_by_the_rounded_weights(tmp_path: Path) -> None:
     (row,) = (one for one in found.precisions if (one.name, one.group) == (f"int{bits}", group))
     assert checked.recall == row.items.value / 60
     assert checked.held == (checked.recall >= 0.99)
+
+
+def test_no_depth_is_both_in_the_plan_and_too_small() -> None:
+    """A depth that holds too little in the precision of the first may do in another."""
+    found = planned(9250, smallest="bytes", budget_parameters=300_000, seq_len=16, vocab_size=64)
+    depths = {one.n_layers for one in found.architectures}
+    assert depths
+    assert not depths & set(found.too_small)
+    (note,) = [note for note in found.notes if "holds them" in note]
+    assert note == f"none that was tried with {' or '.join(map(str, found.too_small))} layers holds them"
+
+
+def test_what_is_largest_inside_the_domain_is_so_of_all_precisions() -> None:
+    sizes = {"seq_len": 16, "vocab_size": 64}
+    by_bytes, plain = planned(20_000, smallest="bytes", **sizes), planned(20_000, **sizes)
+    assert by_bytes.largest_inside is not None
+    assert plain.largest_inside is not None
+    assert by_bytes.largest_inside.at_least == pytest.approx(plain.largest_inside.at_least, rel=1e-6)
+    inside = planned(12_500, smallest="bytes", **sizes)
+    assert inside.sure is not None
+    assert inside.largest_inside is not None
+    assert inside.largest_inside.at_least >= inside.sure.at_least
+
+
+def test_rounding_is_among_what_makes_an_interval_wide() -> None:
+    found = planned(1000, smallest="bytes")
+    way = next(one for one in ways() if one.how.words == found.architectures[0].weights)
+    assert way.spread > 0
+    assert found.drivers["rounding"] > 0
+    assert sum(found.drivers.values()) == pytest.approx(1)
+    assert "rounding" not in planned(1000).drivers
+
+
+def test_efficient_are_those_of_all_kinds_of_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    lines = [f"k{key},{relation},a{(17 * key + 5 * relation) % 97}" for key in range(400) for relation in (1, 2)]
+    path.write_text("\n".join(("key,relation,answer", *lines)))
+    networks = capax.plan_facts(path).networks
+    assert len({one.tokenization for one in networks}) > 1
+    for one in networks:
+        better = [
+            other
+            for other in networks
+            if other.trainable_parameters <= one.trainable_parameters
+            and other.total_parameters <= one.total_parameters
+            and (other.trainable_parameters, other.total_parameters) != (one.trainable_parameters, one.total_parameters)
+        ]
+        assert one.efficient is not bool(better)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import capax
+from capax.cli import main
 from capax.errors import CapaxError
 from capax.laws.exposure import ExposureLaw
 from capax.planning.cost import hours_on
@@ -226,6 +227,18 @@ def test_what_it_holds_is_what_the_laws_and_sources_say(sized: Path) -> None:
     total = found.parameters.total
     assert found.bytes == {"float32": 4 * total, "bfloat16": 2 * total, "int8": total, "int4": -(-total // 2)}
     assert found.asked is None
+
+
+def test_a_model_outside_the_law_says_so_where_it_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where its number of parameters is inside, and by the ranges of the kinds that a language model is of."""
+    said = {"model_type": "gpt2", "n_embd": 64, "n_layer": 4, "n_head": 1, "vocab_size": 64, "n_positions": 16}
+    (tmp_path / "config.json").write_text(json.dumps(said))
+    found = model_size(tmp_path)
+    assert "n_layers 4 is outside 1 to 2 with loss all, embeddings trained and ffn mlp" in found.outside
+    assert found.overview().rows["outside"] == "; ".join(found.outside)
+    with pytest.raises(SystemExit):
+        main(["size", str(tmp_path)])
+    assert "It lies OUTSIDE the domain of the law of capacity: " in " ".join(capsys.readouterr().out.split())
 
 
 def test_facts_fit_with_the_probability_that_the_law_and_the_fills_give(sized: Path, facts: Path) -> None:

@@ -82,6 +82,8 @@ def _show(found: ModelSize) -> None:
     screen.print(", ".join(f"{amount(size, 'B')} as {name}" for name, size in found.bytes.items()))
     screen.print()
     _show_densities(found)
+    if found.outside:
+        screen.print(f"It lies OUTSIDE the domain of the law of capacity: {'; '.join(found.outside)}.")
     exposed = ", ".join(f"{one.share:.0%} after {one.exposures:,.0f}" for one in found.exposures)
     screen.print(f"Exposures until a share of what it can hold is known, by the law of exposures: {exposed}")
     if found.asked is not None:

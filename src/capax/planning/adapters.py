@@ -29,6 +29,7 @@ PLACES = ("attention", "mlp", "attention,mlp")
 """Targets that a plan chooses from where nothing is said."""
 BITS_A_PARAMETER = 2.0
 """Of the rule that a parameter of an adapter holds so many bits (Schulman 2025)."""
+NGUYEN = "Nguyen, refitted"
 BY_SAMPLES = ((1_000, 8), (10_000, 16), (100_000, 32), (math.inf, 64))
 """The rule of ranks by how many samples there are, each up to so many."""
 ADAPTER = ("base", "targets", "kind", "r")
@@ -241,6 +242,20 @@ def plan_lora(
     counts = spec.parameter_counts(**facts.sizes())
     frozen = counts["total"] - counts["trainable"]
     widest = max(told, key=lambda one: layers[one].trainable(1))
+    rules = tuple(
+        _rules(
+            layers[widest],
+            widest,
+            frozen,
+            table,
+            recall,
+            (bits, per_fact, facts.library_size),
+            probability,
+            precision,
+            adapters,
+        )
+    )
+    of_nguyen = next(rule.adapter.trainable_parameters for rule in rules if rule.name == NGUYEN)
     return AdapterPlan(
         file=in_file(facts),
         base=spec.base,
@@ -249,21 +264,9 @@ def plan_lora(
         probability=probability,
         precision=precision,
         adapters=tuple(adapters),
-        rules=tuple(
-            _rules(
-                layers[widest],
-                widest,
-                frozen,
-                table,
-                recall,
-                (bits, per_fact, facts.library_size),
-                probability,
-                precision,
-                adapters,
-            )
-        ),
+        rules=rules,
         source=_source(table),
-        notes=(*notes, *_caveats(table, frozen, bits)),
+        notes=(*notes, *_caveats(table, frozen, bits), *_of_nguyen(frozen, of_nguyen)),
     )
 
 
@@ -306,9 +309,7 @@ def _rules(
             lambda r: layers.trainable(r) * BITS_A_PARAMETER >= bits
         ),
         ("number of samples", "secondary"): min(next(rank for limit, rank in BY_SAMPLES if samples <= limit), most),
-        ("Nguyen, refitted", "derived"): layers.rank(
-            lambda r: published_bits(base_parameters, layers.trainable(r)) >= bits
-        ),
+        (NGUYEN, "derived"): layers.rank(lambda r: published_bits(base_parameters, layers.trainable(r)) >= bits),
     }
     found = load(table, targets, recall)
     for (name, standing), rank in ranks.items():
@@ -339,6 +340,17 @@ def _caveats(table: polars.DataFrame, base_parameters: int, bits: float) -> Iter
     most = float(table["entropy_bits"].max())  # type: ignore[arg-type]
     if bits > most:
         yield f"the facts have {bits:.3g} bits, those of the study {most:.3g} at most: this is an extrapolation"
+
+
+def _of_nguyen(base_parameters: int, adapter_parameters: int) -> Iterable[str]:
+    """Where the refitted law of Nguyen is asked outside its data."""
+    table, outside = published.table("published:nguyen2026"), []
+    for called, count in (("base", base_parameters), ("adapter", adapter_parameters)):
+        low, high = (float(end) for end in (table[f"{called}_parameters"].min(), table[f"{called}_parameters"].max()))  # type: ignore[arg-type]
+        if not low <= count <= high:
+            outside.append(f"{called}s of {low / 1e6:.3g} to {high / 1e6:.3g} M parameters, here {count / 1e6:.3g} M")
+    if outside:
+        yield f"{NGUYEN}: an extrapolation, as the published data are of {' and of '.join(outside)}"
 
 
 def published_bits(base_parameters: int, adapter_parameters: int) -> float:

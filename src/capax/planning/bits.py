@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from capax.planning.question import Columns, Question, of_kinds, of_new_measurem
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network
 from capax.planning.written import Written
 from capax.results import LEVEL
+
+Some = TypeVar("Some", bound=Network)
 
 LIMITED = "items: no more than a training shows in these hours, even where the network could hold more"
 WIDER = f"widths were tried up to {WIDEST}, and some networks have room for more: d_model tries those that are given"
@@ -246,13 +248,10 @@ def frontier(
     widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
     more = found.kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~found.enough)
     rounded = (ROUNDED,) if options.precision == "bfloat16" and written is None else ()
-    ended = (WIDER,) if more.any() and "d_model" not in question.sizes else ()
-    none = [] if nearest is not None else [number for number, at in enumerate(found.chosen) if at is None]
+    wider = (WIDER,) if more.any() and "d_model" not in question.sizes else ()
+    none = [number for number, at in enumerate(found.chosen) if at is None]
     short = {int(depth) for depth in table["n_layers"][np.isin(tried.family, none)]}
     short -= {int(depth) for depth in table["n_layers"][places]}
-    if short:
-        depths = " or ".join(map(str, sorted(short)))
-        ended = (f"none that was tried with {depths} layers holds them", *ended)
     within = np.flatnonzero(found.inside & found.kept)
     sure = within[found.enough[within]] if target is not None else within[:0]
     kinds: dict[str, Any] = {
@@ -271,7 +270,8 @@ def frontier(
         sure=described(sure[np.argmin(size[sure])]) if len(sure) else None,
         largest_inside=described(within[np.argmax(found.promised[within])]) if len(within) else None,
         measured=measured_near(question, first),
-        drivers=drivers(question, first, exposures),
+        too_small=tuple(sorted(short)),
+        drivers=drivers(question, first, exposures, fill),
         exposures=n_exposures,
         early=exposures is not None,
         accelerator=accelerator,
@@ -280,7 +280,8 @@ def frontier(
         domain=law.domain_,
         notes=(
             *(
-                *ended,
+                *depths_too_small(short if len(places) else ()),
+                *wider,
                 *seen.remarks(int(places[0]) if nearest is None else nearest),
                 *limited,
                 *rounded,
@@ -293,6 +294,12 @@ def frontier(
     )
 
 
+def depths_too_small(depths: Collection[int]) -> tuple[str, ...]:
+    """A note of the numbers of layers with which no network holds what is asked, where there are any."""
+    listed = " or ".join(map(str, sorted(depths)))
+    return (f"none that was tried with {listed} layers holds them",) if depths else ()
+
+
 def is_efficient(at: int, size: np.ndarray, total: np.ndarray, places: Sequence[int] | np.ndarray) -> bool:
     """Whether none of some networks has fewer parameters, trainable or in all, and no more of the other kind."""
     others = np.asarray(places)
@@ -300,15 +307,33 @@ def is_efficient(at: int, size: np.ndarray, total: np.ndarray, places: Sequence[
     return not (no_more & ((size[others] < size[at]) | (total[others] < total[at]))).any()
 
 
-def drivers(question: Question, network: Network, exposures: int | None) -> dict[str, float]:
-    """What makes the interval of a network wide, the law's terms and how much is known early, the largest first."""
-    row = _row(question, network)
+def efficient(networks: Sequence[Some]) -> list[Some]:
+    """Networks of one plan, each with whether it is efficient among them."""
+    size, total = (
+        np.array([getattr(one, f"{kind}_parameters") for one in networks]) for kind in ("trainable", "total")
+    )
+    every = np.arange(len(networks))
+    return [
+        one.model_copy(update={"efficient": is_efficient(at, size, total, every)}) for at, one in enumerate(networks)
+    ]
+
+
+def drivers(question: Question, network: Network, exposures: int | None, fill: Fill | None = None) -> dict[str, float]:
+    """What makes the interval of a network wide, as shares of its variance, the largest first.
+
+    Those are the law's terms, how much is known early (`exposures`), how full a network may be (`fill`), and what
+    rounding leaves (`rounding`).
+    """
+    row, fill = _row(question, network), fill or Fill()
     found, shares = question.law.drivers(row), Seen.of(row, exposures).shares
-    if not found or shares is None:
+    further = {} if shares is None else {"exposures": np.log(shares[:, 0]).var()}
+    further |= {name: spread**2 for name, spread in (("fill", fill.spread), ("rounding", fill.rounding)) if spread}
+    if not found or not further:
         return found
-    held, known = (np.log(draws[:, 0]).var() for draws in (question.law.new_measurements(row), shares))
-    found = {name: part * held for name, part in found.items()} | {"exposures": known}
-    return {name: float(part / (held + known)) for name, part in sorted(found.items(), key=lambda one: -one[1])}
+    held = np.log(question.law.new_measurements(row)[:, 0]).var()
+    found = {name: part * held for name, part in found.items()} | further
+    whole = held + sum(further.values())
+    return {name: float(part / whole) for name, part in sorted(found.items(), key=lambda one: -one[1])}
 
 
 def _row(question: Question, network: Network) -> Columns:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from capax.errors import CapaxError, LawError, shown
-from capax.planning.bits import drivers, frontier, is_efficient, measured_near
+from capax.planning.bits import depths_too_small, drivers, efficient, frontier, measured_near
 from capax.planning.fill import Fill
 from capax.planning.options import Options
 from capax.planning.question import Question
@@ -62,23 +60,25 @@ def smallest_networks(
         max(found, key=lambda plan: 0.0 if plan.nearest is None else plan.nearest.at_least),
     )
     sure = [plan.sure for plan in found if plan.sure is not None]
-    size, total = (
-        np.array([getattr(one, f"{kind}_parameters") for one in networks]) for kind in ("trainable", "total")
-    )
-    every = np.arange(len(networks))
-    networks = tuple(
-        one.model_copy(update={"efficient": is_efficient(at, size, total, every)}) for at, one in enumerate(networks)
-    )
+    inside = [plan.largest_inside for plan in found if plan.largest_inside is not None]
+    networks = tuple(efficient(networks))
     about_first: dict[str, Any] = {}
     if first is not None:
-        about_first["drivers"] = drivers(question, first, options.exposures)
+        way = _way(first)
+        about_first["drivers"] = drivers(question, first, options.exposures, _filled(fill, way))
         about_first["measured"] = measured_near(question, first)
+    # of depths that are too small in one precision another may do
+    short = set.intersection(*(set(plan.too_small) for plan in found)) if target is not None else set()
+    short -= {one.n_layers for one in networks}
+    notes = [note for note in chosen.notes if note not in depths_too_small(chosen.too_small)]
     return chosen.model_copy(
         update={
             **about_first,
             "architectures": networks,
             "sure": min(sure, key=lambda one: one.bytes) if sure else None,
-            "notes": (*chosen.notes, _remark(first, chosen)),
+            "largest_inside": max(inside, key=lambda one: one.at_least) if inside else None,
+            "too_small": tuple(sorted(short)),
+            "notes": (*depths_too_small(short if networks else ()), *notes, _remark(first, chosen)),
         }
     )
 
@@ -86,7 +86,12 @@ def smallest_networks(
 def _filled(fill: Fill | None, way: Written) -> Fill:
     """How full a network may be whose weights are written in some way."""
     before = fill or Fill()
-    return before._replace(share=before.share * way.left, spread=(before.spread**2 + way.spread**2) ** 0.5)
+    return before._replace(share=before.share * way.left, rounding=way.spread, networks=way.networks)
+
+
+def _way(network: Network) -> Written:
+    """How the weights of a network are written."""
+    return next(one for one in ways() if one.how.words == network.weights)
 
 
 def _order(network: Network, target: int | None) -> tuple[float, float]:
@@ -95,7 +100,8 @@ def _order(network: Network, target: int | None) -> tuple[float, float]:
 
 def _remark(first: Network | None, plan: BitsFrontier) -> str:
     network = first or plan.nearest
-    way = next(one for one in ways() if network is not None and one.how.words == network.weights)
+    assert network is not None
+    way = _way(network)
     return (
         f"bytes: of all that is trained, rounded to nearest; as {way.how.words} a full network has {way.left:.1%} of "
         f"its bits left (standard deviation of the logarithm {way.spread:.2g}, by a study of {way.networks} small "

@@ -12,6 +12,7 @@ from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.overview import Displayed, Overview
+from capax.planning.bits import efficient
 from capax.planning.by_bytes import smallest_networks
 from capax.planning.cost import Accelerator
 from capax.planning.fills import exposures, fill, in_words
@@ -286,6 +287,7 @@ def plan_facts(
     if facts.ambiguous == "any":
         notes.append(ANY)
     networks.sort(key=lambda one: one.bytes if smallest == "bytes" else one.total_parameters)
+    networks = efficient(networks)
     return FactsPlan(
         file=file,
         recall=recall,

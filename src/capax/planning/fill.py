@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -36,6 +37,8 @@ class Fill(NamedTuple):
         files: of the study that ships, by which it is known.
         more: of data of one's own, by which it is known, too.
         short: runs of these that ended before their usual budget, and are left out.
+        rounding: standard deviation of the logarithm of what rounding leaves of its bits; that is in the share.
+        networks: by which it is known.
     """
 
     share: float = 1.0
@@ -43,6 +46,8 @@ class Fill(NamedTuple):
     files: int = 0
     more: int = 0
     short: int = 0
+    rounding: float = 0.0
+    networks: int = 0
 
     def widened(
         self, law: Law, table: Columns, levels: Sequence[float], shares: np.ndarray | None = None
@@ -54,18 +59,23 @@ class Fill(NamedTuple):
                 given.
         """
         *found, median = _known(law, table, (*levels, 0.5), shares)
-        steps = [self.spread * self._wider(level) * scipy.stats.norm.ppf(level) for level in levels]
+        steps = [self._step(level) for level in levels]
         return [
             bits if step == 0 else median * np.exp(np.sign(step) * np.hypot(np.log(bits / median), step))
             for bits, step in zip(found, steps, strict=True)
         ]
 
-    def _wider(self, level: float) -> float:
-        """How much further off the quantile of a new file's share is than if mean and spread were known."""
-        known = self.files + self.more
-        if known < 2 or level == 0.5:
-            return 1.0
-        return of_new(known, level) / float(scipy.stats.norm.ppf(level))
+    def _step(self, level: float) -> float:
+        """How far a quantile of a new share's logarithm is from its mean: of a new file's, and of what rounding leaves.
+
+        Each by as many files or networks as it is known by; exactly, where none are named.
+        """
+        parts = ((self.spread, self.files + self.more), (self.rounding, self.networks))
+        steps = [
+            spread * (of_new(known, level) if known > 1 else float(scipy.stats.norm.ppf(level)))
+            for spread, known in parts
+        ]
+        return math.copysign(math.hypot(*steps), level - 0.5) if level != 0.5 else 0.0
 
 
 def _known(law: Law, table: Columns, levels: Sequence[float], shares: np.ndarray | None) -> list[np.ndarray]:

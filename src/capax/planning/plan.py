@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,8 @@ BUILT = "built, not trained, where there are as many heads as edges: one edge a 
 
 REACHES = tuple(2**power for power in range(8))
 """How many times beyond the domain's end sizes go, in turn, until the smallest that is enough is found."""
+PARTS = 8
+"""Into which a gap between a size that is too small and the next one is cut, again and again."""
 
 
 def predict(
@@ -208,26 +210,22 @@ def plan(
         return smallest_networks(question, target, options)
     assert target is not None
     for reach in REACHES if extrapolate else REACHES[:1]:
-        table, kept, outside = _candidates(question, multiple, reach, probability, extrapolate)
-        remarks = [*_left_out(question, table, kept), *question.untold()]
-        size, total = table["trainable_parameters"], table["total_parameters"]
-        least = size[kept].min()
-        if budget_parameters is not None:
-            kept &= size <= budget_parameters
-        if not kept.any():
-            raise LawError(
-                f"budget_parameters: at least {least} for the smallest architecture to choose from, "
-                f"got {budget_parameters}"
-            )
-        margin = _margin(law, table, target, 1 - probability)
-        enough = np.flatnonzero(kept & (margin >= 1)).tolist()
-        keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
+        tried = _tried(question, target, options, reach)
         given = question.axes[-1] in question.sizes
-        if enough and (given or not _smaller_beyond(keys, size, kept, enough)):
+        if tried.enough and (given or not _smaller_beyond(tried)):
             break
+    between = set[int]()
+    while reach > 1 and (further := _in_between(question, tried) - between):
+        between |= further
+        tried = _tried(question, target, options, reach, between)
+    table, kept, margin, keys, enough = tried.table, tried.kept, tried.margin, tried.keys, tried.enough
+    size, total, outside = table["trainable_parameters"], table["total_parameters"], tried.outside
+    remarks = [*_left_out(question, table, tried.allowed), *question.untold()]
     narrowest: dict[tuple[int, ...], int] = {}
-    for place in enough:
-        narrowest.setdefault(keys[place][:-1], place)
+    # beyond the domain also of the axis that is raised there the first that is enough
+    along = {len(question.axes) - 1} | ({question.axes.index(str(law.beyond))} if between else set())
+    for place in sorted(enough, key=lambda place: size[place]):
+        narrowest.setdefault(tuple(value for axis, value in enumerate(keys[place]) if axis not in along), place)
     places = sorted(narrowest.values(), key=lambda place: (size[place], total[place]))
     nearest = [] if places else [int(np.flatnonzero(kept)[np.argmax(margin[kept])])]
     if nearest:
@@ -253,18 +251,18 @@ def plan(
 
 
 def _candidates(
-    question: Question, multiple: int | None, reach: int, probability: float, extrapolate: bool | None
+    question: Question, options: Options, reach: int, between: Collection[int]
 ) -> tuple[Columns, np.ndarray, tuple[str, ...]]:
     """The architectures to choose from, which of them count, and why some lie outside the law's domain.
 
     Raises:
         OutsideDomain: where all of them do, and none may.
     """
-    grid = question.grid(multiple, reach)
+    grid, extrapolate = question.grid(options.multiple, reach, between), options.extrapolate
     given = question.given | question.kinds
     ends = [{**given, **{name: end(values) for name, values in grid.items()}} for end in (min, max)]
     outside = question.outside(ends, extrapolate, derived=bool(extrapolate))  # else some architectures may be inside
-    models = question.models(grid, probability)
+    models = question.models(grid, options.probability)
     table = question.table(models)
     kept = np.full(len(models), True) if outside or extrapolate else question.law.inside_domain(table)
     if not kept.any():  # by what follows from the sizes, such as parameters
@@ -273,11 +271,76 @@ def _candidates(
     return table, kept, outside
 
 
-def _smaller_beyond(keys: Sequence[tuple[int, ...]], size: np.ndarray, kept: np.ndarray, enough: Sequence[int]) -> bool:
+class _Tried(NamedTuple):
+    """Architectures to choose from.
+
+    Attributes:
+        table: their columns.
+        keys: their values along each axis.
+        allowed: which may be chosen as the law goes; `kept` within the budget, too.
+        outside: why some lie outside the law's domain.
+        margin: how many times the target each surely holds.
+        enough: places of those within the budget that hold it.
+    """
+
+    table: Columns
+    keys: list[tuple[int, ...]]
+    allowed: np.ndarray
+    kept: np.ndarray
+    outside: tuple[str, ...]
+    margin: np.ndarray
+    enough: list[int]
+
+
+def _tried(question: Question, target: int, options: Options, reach: int, between: Collection[int] = ()) -> _Tried:
+    """Architectures to a reach beyond the domain.
+
+    Args:
+        between: further values of the axis that the law raises beyond it.
+
+    Raises:
+        LawError: when the budget leaves none.
+    """
+    table, allowed, outside = _candidates(question, options, reach, between)
+    size, most = table["trainable_parameters"], options.budget.parameters
+    kept = allowed if most is None else allowed & (size <= most)
+    if not kept.any():
+        raise LawError(
+            f"budget_parameters: at least {size[allowed].min()} for the smallest architecture to choose from, got "
+            f"{most}"
+        )
+    margin = _margin(question.law, table, target, 1 - options.probability)
+    keys = list(zip(*(table[name].tolist() for name in question.axes), strict=True))
+    return _Tried(table, keys, allowed, kept, outside, margin, np.flatnonzero(kept & (margin >= 1)).tolist())
+
+
+def _in_between(question: Question, tried: _Tried) -> set[int]:
+    """Of the axis that is doubled beyond the domain, values between the last that is too small and the next one.
+
+    Some to each gap, of all series of architectures that have one; none where values are given, or follow each other.
+    """
+    name = question.law.beyond
+    if name not in question.axes[:-1] or name in question.sizes:
+        return set()
+    place, found = question.axes.index(name), set[int]()
+    series: dict[tuple[int, ...], list[tuple[int, bool]]] = {}
+    for key, margin, allowed in zip(tried.keys, tried.margin, tried.allowed, strict=True):
+        if allowed:
+            series.setdefault((*key[:place], *key[place + 1 :]), []).append((key[place], margin >= 1))
+    for values in series.values():
+        enough = min((value for value, holds in values if holds), default=None)
+        below = max((value for value, holds in values if enough is not None and value < enough), default=None)
+        if enough is not None and below is not None:
+            found |= set(np.linspace(below, enough, PARTS + 1).round().astype(int).tolist()) - {below, enough}
+    return found
+
+
+def _smaller_beyond(tried: _Tried) -> bool:
     """Whether values of the other axes that hold too little so far are still smaller than all that hold enough."""
-    smallest, answered = size[enough].min(), {keys[place][:-1] for place in enough}
+    size, keys = tried.table["trainable_parameters"], tried.keys
+    smallest, answered = size[tried.enough].min(), {keys[place][:-1] for place in tried.enough}
     widest: dict[tuple[int, ...], int] = {}
-    for place in np.flatnonzero(kept).tolist():
+    for place in np.flatnonzero(tried.kept).tolist():
         if (others := keys[place][:-1]) not in answered:
             widest[others] = max(widest.get(others, 0), size[place])
     return any(one < smallest for one in widest.values())

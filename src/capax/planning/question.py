@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_origin
 
 import numpy as np
@@ -284,12 +284,13 @@ class Question:
         names = [name for name in dict.fromkeys(("n_heads", self.axes[-1])) if name in self.axes]
         return {f"gain_of_{GAINS.get(name, name)}": name for name in names}
 
-    def grid(self, multiple: int | None = None, reach: int = 1) -> dict[str, list[int]]:
+    def grid(self, multiple: int | None = None, reach: int = 1, between: Collection[int] = ()) -> dict[str, list[int]]:
         """Values of each axis; of a law of what is needed without the sizes that follow from that.
 
         Args:
             multiple: what those of the last axis are multiples of.
             reach: how many times beyond the domain's end the last axis goes, or in doublings the one of the law's.
+            between: further values of the latter.
         """
         names = [name for name in self.axes if name in self.sizes or name not in self.law.found]
         self.check_multiple(names[-1], multiple)
@@ -299,7 +300,8 @@ class Question:
             name: self.choices(name, by.get(name, 1), reach if name == names[-1] == beyond else 1) for name in names
         }
         if beyond in names[:-1] and beyond not in self.sizes:
-            found[beyond] += [found[beyond][-1] * 2**doubling for doubling in range(1, int(math.log2(reach)) + 1)]
+            doubled = [found[beyond][-1] * 2**doubling for doubling in range(1, int(math.log2(reach)) + 1)]
+            found[beyond] = sorted({*found[beyond], *doubled, *between})
         return found
 
     def models(self, grid: Mapping[str, Sequence[int]], probability: float | None = None) -> list[Any]:

@@ -96,7 +96,7 @@ class Network(Architecture):
         str | None,
         Field(description="How they are written in the file, of a plan by bytes; it is in all that is held."),
     ] = None
-    bits: Annotated[float, Field(description="That it is expected to hold.")]
+    bits: Annotated[float, Field(description="Of the items that it is expected to recall.")]
     interval: Annotated[Interval, Field(description="Of the items that a new measurement of it finds.")]
     outside: Annotated[tuple[str, ...], Field(description="Why it lies outside the domain of the law.")]
     cost: Cost
@@ -217,6 +217,9 @@ class BitsFrontier(Frontier):
         Known | None,
         Field(description="The converged network of the law's data nearest to the first in what it could hold."),
     ]
+    too_small: Annotated[
+        tuple[int, ...], Field(description="Numbers of layers of which no network that was tried holds the target.")
+    ] = ()
     drivers: Annotated[
         dict[str, float], Field(description="Shares of the variance of the first one's interval, by what is uncertain.")
     ]

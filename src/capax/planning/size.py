@@ -120,6 +120,7 @@ class ModelSize(Displayed, Result):
             rows={
                 "parameters": f"{self.parameters.total:,}",
                 "bytes": ", ".join(f"{amount(size, 'B')} as {name}" for name, size in self.bytes.items()),
+                "outside": "; ".join(self.outside),
                 "asked": "" if asked is None else f"{amount(asked.bits, 'bit')}: {fits}",
             },
             table={
@@ -233,7 +234,8 @@ def _row(law: Law, counts: Counts, sizes: Shape) -> tuple[Columns, tuple[str, ..
     usual = AS_TRAINED | {name: high for name, (_, high) in domain.ranges.items()}
     usual = {name: usual[name] for name in law.columns}
     row = {name: np.array([value]) for name, value in (usual | known).items()}
-    return row, tuple(domain.outside_in_words(known))
+    kinds = {name: kind for name, kind in AS_TRAINED.items() if name in law.columns}
+    return row, tuple(domain.outside_in_words(kinds | known))
 
 
 def _filled_in(law: Law, table: Columns, sizes: Shape) -> list[str]:
