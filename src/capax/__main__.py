@@ -17,8 +17,10 @@ def main() -> NoReturn:
         heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else this was started to ignore Ctrl-C
         if heard:
             signal.signal(signal.SIGINT, _end)
+        from capax.cli import import_command
         from capax.cli import main as run
 
+        import_command()
         if heard:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:

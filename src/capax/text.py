@@ -64,6 +64,17 @@ def counted(values: Collection[int] | int, one: str) -> str:
     return f"{listed(several)} {one}{'s' * (several != {1})}"
 
 
+def ranges(numbers: Iterable[int]) -> str:
+    """Whole numbers that rise, runs of three and more by their ends: 0–4, 7, 8."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
+
+
 class Over:
     """Specs that differ in sizes alone, and what their fields are in words."""
 

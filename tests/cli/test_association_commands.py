@@ -120,7 +120,7 @@ def test_drawn_labels_of_many_numbers_are_worth_their_bits(capsys: pytest.Captur
         (("--library", "nowhere.npz"), "library: 'random', a .safetensors file, or a folder"),
         (("--warmup", "1.5"), "warmup: should be less than 1, got 1.5"),
         (("--min-steps", "5"), "min_steps: only with max_epochs"),
-        (("--seeds", "4"), "seeds: not a field of protocol 'mac'"),
+        (("--seeds", "4"), "seeds: a field of protocol mls, not of 'mac'"),
         (("--profile", "mahdavi"), "profile: should be 'plain' or 'mahdavi2024'"),
     ],
 )

@@ -203,7 +203,7 @@ def test_an_item_without_a_vector_is_named(capsys: pytest.CaptureFixture[str], t
         (("--d-head", "4", "--protocol", "budget"), "d_head: is what protocol 'budget' searches for, got 4"),
         (("--d-head", "4", "--n-heads", "1,2"), "n_heads: should be an integer"),
         (("--d-head", "4", "--n-heads", "0"), "n_heads: should be at least 1, got 0"),
-        (("--d-head", "4", "--head-counts", "1"), "head_counts: not a field of protocol 'mac'"),
+        (("--d-head", "4", "--head-counts", "1"), "head_counts: a field of protocol budget, not of 'mac'"),
         (("--protocol", "budget", "--head-counts", "1,two"), "head_counts.1: should be an integer"),
         (("--protocol", "budget", "--head-counts", "0"), "head_counts.0: should be at least 1, got '0'"),
         (("--protocol", "budget", "--n-heads", "2"), "n_heads: protocol 'budget' has head_counts"),
@@ -217,7 +217,7 @@ def test_an_item_without_a_vector_is_named(capsys: pytest.CaptureFixture[str], t
         (("--d-head", "4", "--graph", "ring"), "graph: permutation, random, regular, power_law, tree"),
         (("--d-head", "4", "--strict"), "strict: only with embeddings of a file"),
         (("--d-head", "4", "--contexts", "uniform"), "context_size: is required, got None"),
-        (("--d-head", "4", "--trials", "4"), "trials: not a field of protocol 'mac'"),
+        (("--d-head", "4", "--trials", "4"), "trials: a field of protocol shatter, not of 'mac'"),
     ],
 )
 def test_bad_flags_are_named(

@@ -211,7 +211,10 @@ def test_a_long_error_is_whole_but_on_a_terminal(
 
 @pytest.mark.parametrize("name", ["r.csv", "r.parquet"])
 def test_export(capsys: pytest.CaptureFixture[str], stored: list[Measurement], name: str) -> None:
-    Path(name).write_text("what was there before")
+    Path(name).write_text("my notes")
+    assert f"export: {name} is there, and no " in refused(capsys, "runs", "export", name)
+    assert Path(name).read_text() == "my notes"
+    Path(name).write_text("key,what was there before" if name.endswith("csv") else "PAR1 what was there before")
     assert run(capsys, "runs", "export", name) == f"2 rows written to {name}\n"
     back = pl.read_csv(name) if name.endswith("csv") else pl.read_parquet(name)
     assert back["key"].to_list() == [run.key for run in stored[:2]]
@@ -237,9 +240,9 @@ def test_export_is_whole_or_not_at_all(capsys: pytest.CaptureFixture[str], store
         store.import_rows(THEIRS.with_columns(layers=pl.lit("two")), "a paper")
         with store._database.writing("") as connection:
             connection.execute("""UPDATE imported SET row = replace(row, '"two"', '[1, 2]')""")
-    Path("r.csv").write_text("before")
+    Path("r.csv").write_text("key,before")
     assert "cannot write r.csv" in refused(capsys, "runs", "export", "r.csv")
-    assert Path("r.csv").read_text() == "before"
+    assert Path("r.csv").read_text() == "key,before"
     assert not list(Path.cwd().glob("*.part"))
 
 
@@ -251,6 +254,7 @@ def test_delete(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
     weights.write_bytes(b"weights")
     assert "'zz'" in refused(capsys, "runs", "delete", "zz")
     assert "key: a run's key, or how it begins" in refused(capsys, "runs", "delete", "")
+    assert f"key: at least 6 signs of {first[:12]}" in refused(capsys, "runs", "delete", first[:5])
     assert run(capsys, "runs", "delete", first[:12]).startswith(f"deleted {first[:12]}: ")
     assert not weights.exists()
     assert run(capsys, "runs", "delete", failed) == f"deleted {failed[:12]}: its failure\n"

@@ -128,13 +128,16 @@ def test_a_path_is_checked_before_the_work(tmp_path: Path) -> None:
     ):
         with pytest.raises(ReportError, match=message):
             drawing.check_writable(tmp_path / path, "out")
-    (tmp_path / "kept.png").write_text("before")
+    (tmp_path / "kept.png").write_bytes(b"\x89PNG before")
+    (tmp_path / "text.png").write_text("before")
+    with pytest.raises(ReportError, match=r"out: .*text\.png is there, and no PNG file; name another file"):
+        drawing.check_writable(tmp_path / "text.png", "out")
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(ReportError, match=r"out: .*folder\.png is a folder"):
         drawing.check_writable(tmp_path / "folder.png", "out")
     drawing.check_writable(tmp_path / "kept.png")
     drawing.check_writable(tmp_path / "new.png")
-    assert (tmp_path / "kept.png").read_text() == "before"
+    assert (tmp_path / "kept.png").read_bytes() == b"\x89PNG before"
     assert not (tmp_path / "new.png").exists()
 
 

@@ -262,3 +262,9 @@ def test_a_library_beside_the_study_is_that_file(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(other)
     found = [run.task.library for run in read_study(written(folder, text)).runs]  # type: ignore[attr-defined]
     assert found == [str(folder / "facts.tsv"), str(other / "more.tsv")]
+
+
+def test_an_empty_study_is_refused(tmp_path: Path) -> None:
+    """Else it would be a run of all defaults."""
+    with pytest.raises(StudyError, match="is empty: a study has a task, a model or a grid at least"):
+        read_study(written(tmp_path, "# nothing yet\n"))

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import capax
-from capax.errors import CapaxError, ClaimError
+from capax.errors import CapaxError, ClaimError, ReportError
 from capax.theory.claims import recompute
 from capax.theory.claims.export import save_run
 from capax.theory.claims.file import read
@@ -377,3 +377,15 @@ def test_a_tolerance_within_which_one_answer_is_right_for_all_recalls_nothing(tm
         assert found.holds is holds
         assert [check.name for check in found.failed] == ([] if holds else ["tolerance"])
         assert {check.name: check.recomputed for check in found.checks}["tolerance"] == 0.5
+
+
+def test_a_file_that_is_no_claim_is_not_overwritten(tmp_path: Path) -> None:
+    path, other = tmp_path / "w.safetensors", tmp_path / "model.safetensors"
+    made = capax.construct(capax.Relations(n_items=4), capax.KeyQueryChannel(d_model=3))
+    made.save(path)
+    made.save(path)
+    save_file({"weight": np.ones(2)}, other)
+    before = other.read_bytes()
+    with pytest.raises(ReportError, match="is there, and no claim; name another file"):
+        made.save(other)
+    assert other.read_bytes() == before

@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
@@ -66,6 +67,14 @@ COMMANDS = {
 
 OF_TASKS = ("measure", "construct")
 """Commands that have a command for each task."""
+
+
+def import_command() -> None:
+    """Import the module of the command that was given, where it is one: what is wrong with it shows when it runs."""
+    homes = {name: home for members in COMMANDS.values() for name, (home, _) in members.items()}
+    if (home := homes.get(next(iter(sys.argv[1:]), ""))) is not None:
+        with suppress(Exception):
+            import_module(f"capax.cli.{home.partition(':')[0]}")
 
 
 def command_line(listed: bool = False) -> App:

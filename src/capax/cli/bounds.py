@@ -33,8 +33,10 @@ TITLES = {
 """What is counted, by unit."""
 
 STANDINGS = {"read": "r", "secondary": "s", "derived": "d"}
-WIDE = 96
-"""Columns from which sources are shown beside the names."""
+WIDTHS = {"bound": 26, "kind": 12, "of": 9, "value": 9, "bits": 9, "assumed": 8, "standing": 1, "source": 16}
+"""Columns, and how wide they are at least."""
+SPARE = ("source", "of", "kind", "bits")
+"""What a narrow terminal is not shown, the first of them first."""
 
 
 def _bounds(model: Model, sizes: Sizes, *, bits: int = 32, figure: Path | None = None, as_json: Json = False) -> None:
@@ -65,19 +67,20 @@ __getattr__ = made(bounds=lambda: command(_bounds, Part.models(every_model(), Tr
 def _show(found: Catalogue) -> None:
     screen = output.console()
     screen.print(f"{_setting(found)}\n")
-    sourced = screen.width >= WIDE
-    screen.print(_table([], sourced))
+    kept = _kept(screen.width)
+    screen.print(_table([], kept))
     valued = [one for one in found.bounds if one.value is not None]
     for unit, title in TITLES.items():
         rows = [one for one in valued if one.unit == unit]
         if rows:
             screen.print(f"\n{title}", style="bold")
-            screen.print(_table(rows, sourced))
+            screen.print(_table(rows, kept))
     screen.print(
         "\n+ assumptions met, − unmet (the value is another model's, or another training's), ? unknown; r read in the "
         "source, s secondary, d derived by us. docs/bounds.md says what each counts."
     )
     _list(screen, "Orders, without constants", [(one.name, one.formula) for one in found.bounds if one.kind == "order"])
+    output.tell_narrow(WIDTHS, kept)
     unmet = [(one.name, each.text) for one in valued for each in one.assumptions if each.met is False]
     _list(screen, "Not met (−)", _merged(unmet))
     none = [(one.name, str(one.reason)) for one in found.bounds if one.value is None and one.kind != "order"]
@@ -85,22 +88,36 @@ def _show(found: Catalogue) -> None:
     _list(screen, "No bits", _merged([(one.name, str(one.bits_reason)) for one in valued if one.bits is None]))
 
 
-def _table(rows: list[Bound], sourced: bool) -> Table:
+def _table(rows: list[Bound], kept: Sequence[str]) -> Table:
     """Columns as wide for every unit; their names where there are no rows."""
     table = Table(box=None, show_header=not rows, pad_edge=False, padding=(0, 1, 0, 0))
-    for name, width in (("bound", 26), ("kind", 12), ("of", 9)):
-        table.add_column(name, min_width=width, no_wrap=True)
-    for name in ("value", "bits"):
-        table.add_column(name, min_width=9, justify="right", no_wrap=True)
-    table.add_column("assumed", min_width=8, no_wrap=True)
-    for name in ("", "source")[: 1 + sourced]:
-        table.add_column(name, no_wrap=True)
+    for name in kept:
+        number = name in ("value", "bits")
+        heading = "" if name == "standing" else name
+        table.add_column(heading, min_width=WIDTHS[name], justify="right" if number else "left", no_wrap=True)
     for one in rows:
         assert one.value is not None
-        bits = "–" if one.bits is None else _number(one.bits)
-        cells = (one.name, one.kind, one.scope, _number(one.value), bits, _met(one), STANDINGS[one.standing])
-        table.add_row(*cells, *((_cite(one.source),) if sourced else ()))
+        cells = {
+            "bound": one.name,
+            "kind": one.kind,
+            "of": one.scope,
+            "value": _number(one.value),
+            "bits": "–" if one.bits is None else _number(one.bits),
+            "assumed": _met(one),
+            "standing": STANDINGS[one.standing],
+            "source": _cite(one.source),
+        }
+        table.add_row(*(cells[name] for name in kept))
     return table
+
+
+def _kept(width: int) -> list[str]:
+    """The columns that a terminal has room for."""
+    kept = list(WIDTHS)
+    for name in SPARE:
+        if sum(WIDTHS[one] + 1 for one in kept) > width:
+            kept.remove(name)
+    return kept
 
 
 def _setting(found: Catalogue) -> str:

@@ -126,7 +126,9 @@ class Part:
         fields = {name: given.pop(flag) for flag, name in self._fields.items() if flag in given}
         for name in fields:
             if name not in self.kinds[tag].model_fields:
-                raise SpecError(f"{name}: not a field of {self.chosen_by} {tag!r}")
+                theirs = [other for other, kind in self.kinds.items() if name in kind.model_fields]
+                of = f"{' or '.join(theirs)}, " if theirs else ""
+                raise SpecError(f"{name}: a field of {self.chosen_by} {of}not of {tag!r}")
         return self.kinds[tag](**fields)
 
     def _chosen(self, name: str) -> Iterable[str]:

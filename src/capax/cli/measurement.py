@@ -12,7 +12,7 @@ from capax.results.luck import SIGNIFICANCE
 from capax.results.overview import ended as ended
 from capax.results.overview import parameters, trained
 from capax.results.overview import setting as setting
-from capax.text import counted, duration
+from capax.text import counted, duration, ranges
 
 if TYPE_CHECKING:
     from capax.protocols.progress import Progress
@@ -86,9 +86,8 @@ def _rows(run: Measurement) -> list[tuple[str, str]]:
     if diverged:
         rows.append(("diverged", f"{diverged} of {len(run.members)} trainings"))
     if run.unreachable:
-        rows.append(
-            ("unreachable", f"the frozen read-out can never give these targets: {', '.join(map(str, run.unreachable))}")
-        )
+        targets = f"{counted(len(run.unreachable), 'target')}: {ranges(run.unreachable)}"
+        rows.append(("unreachable", f"the frozen read-out can never give {targets}"))
     rows += [("note", note) for note in run.notes]
     rows += [("name", run.name)] if run.name else []
     rows += [("tags", ", ".join(run.tags))] if run.tags else []

@@ -107,7 +107,8 @@ def _left(state: measuring.Progress, narrow: bool = False) -> str:
     """How long it takes if nothing improves, which with patience would have it go on; without, it is the longest."""
     left, run = f"{duration(state.seconds_left or 0.0)} left", state.run
     if run is not None and run.training.patience is None and run.protocol.one_library:  # else a search adds trainings
-        return f"at most {left}"
+        limited = run.training.time_limit is not None or run.training.budget(1) is not None
+        return f"at most {left}" if limited else "no end but a complete library"
     return f"{left} or more" if narrow else f"{left} unless it improves"
 
 

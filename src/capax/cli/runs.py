@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from capax.cli import measurement, output, streams
 from capax.cli.flags import Flag, Json
-from capax.errors import CapaxError, printable
+from capax.errors import CapaxError, StoreError, printable
 from capax.specs import apart
 from capax.specs.labels import checked_tags
 from capax.store import DEFAULT, Store
@@ -33,6 +33,8 @@ Tagged = Annotated[
     tuple[str, ...],
     Parameter(name="--tag", negative="", show_default=False, help="Only runs with this tag; more than once."),
 ]
+
+LEAST_OF_A_KEY = 6
 
 app = App(name="runs", help="List the finished runs of a store; show, export, delete or merge them; query a memory.")
 for _name, (_home, _text) in {
@@ -187,10 +189,12 @@ def delete(key: str, *, store: Place = DEFAULT) -> None:
     Parameters
     ----------
     key
-        Key of the run or failure, or its beginning.
+        Key of the run or failure, or at least six signs of its beginning.
     """
     with Store(store, create=False) as opened:
         whole, runs = opened.find_key(key), opened.keys()
+        if len(key) < LEAST_OF_A_KEY:
+            raise StoreError(f"key: at least {LEAST_OF_A_KEY} signs of {whole[:12]}, deleted for good, got {key!r}")
         held = {
             "the run": whole in runs,
             "its failure": any(failure.key == whole for failure in opened.failures()),

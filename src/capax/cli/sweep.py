@@ -60,11 +60,12 @@ def sweep(
     Parameters
     ----------
     study
-        A TOML file (docs/sweeps.md; examples/*.toml).
+        A TOML file: tables task, model, training and protocol with fields of a base run, and grid with lists of values,
+        such as n_heads = [1, 2], every combination of which is a run (docs/sweeps.md; examples/*.toml).
     store
         SQLite file of finished runs. [default: the study's own, or its name with .db]
     dry_run
-        List what would be run, and stop.
+        Count the runs that are missing, estimate their time and memory, and stop.
     shard
         Do one of so many equal shares of the runs, such as 3/16, in a store of its own; all together do every run once,
         on any machines, and `capax runs merge` joins their stores. [default store: study-03-of-16.db]

@@ -51,6 +51,7 @@ def _show(found: Verified) -> None:
     table.add_column("", no_wrap=True)
     for check in found.checks:
         verdict = "holds" if check.holds else "does not hold"
+        verdict += f" (allowed: {_number(check.allowed)})" if check.allowed is not None else ""
         table.add_row(check.name, _number(check.claimed), _number(check.recomputed), verdict)
     screen.print(table)
     if any(check.name == "tolerance" for check in found.checks):

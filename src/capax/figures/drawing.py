@@ -339,7 +339,11 @@ def check_writable(path: Path, name: str = "figure", kind: str | None = None) ->
         raise ReportError(f"{name}: should end in one of .{', .'.join(sorted(formats))}, got {path}")
     if kind is not None and ending in formats and SAME_FORMAT.get(ending, ending) != SAME_FORMAT.get(kind, kind):
         raise ReportError(f"format: {kind}, but {name} ends in .{ending}: {path}")
-    outputs.check(path, name)
+    outputs.check(path, name, BEGINS.get(kind or ending))
+
+
+BEGINS = {"png": (b"\x89PNG", "PNG file"), "pdf": (b"%PDF", "PDF file"), "svg": (b"<?xml", "SVG file")}
+"""How files of the usual formats begin: only such a file is overwritten."""
 
 
 def save(

@@ -62,6 +62,12 @@ class Biographies(Task):
         return tuple(count if name in FIXED else count // self.reduction for name, count in VALUES.items())
 
     @property
+    def items(self) -> str:
+        """What an item is, in a few words."""
+        fewer = f" (reduction {self.reduction})" if self.reduction > 1 else ""
+        return f"{self.tokens_per_item} tokens a person{fewer}"
+
+    @property
     def name_bits(self) -> float:
         """log2 N0."""
         return sum(map(math.log2, self.names))

@@ -117,7 +117,8 @@ def to_file(rows: pl.DataFrame, path: Path | str) -> None:
         ReportError: when it cannot be written.
     """
     path = Path(path)
-    check_export(path)
+    _check_ending(path)
+    outputs.check(path, "export")
     if rows.is_empty():
         raise TableError("export: there are no rows to write")
     content = BytesIO()
@@ -132,15 +133,21 @@ def to_file(rows: pl.DataFrame, path: Path | str) -> None:
 
 
 def check_export(path: Path) -> None:
-    """Refuse a path that `to_file` cannot write to.
+    """Refuse a path that `to_file` cannot write to, and one where there is something else than a table of runs.
 
     Raises:
         TableError: for another ending than .csv and .parquet.
-        ReportError: when it cannot be written.
+        ReportError: when it cannot be written, or is another file.
     """
+    _check_ending(path)
+    outputs.check(
+        path, "export", (b"PAR1", "Parquet file") if path.suffix == ".parquet" else (b"key,", "table of runs")
+    )
+
+
+def _check_ending(path: Path) -> None:
     if path.suffix not in (".csv", ".parquet"):
         raise TableError(f"export: a .csv or .parquet file, got {path}")
-    outputs.check(path, "export")
 
 
 def table(runs: Iterable[Measurement], more: Callable[[Measurement], dict[str, Any]] = lambda run: {}) -> pl.DataFrame:

@@ -78,6 +78,8 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     path = Path(path)
     whole_path(path, "study", StudyError)
     tables = _parse(path)
+    if not tables:
+        raise StudyError(f"{path}: is empty: a study has a task, a model or a grid at least")
     try:
         return _study(path, tables, allow_many)
     except (SpecError, LibraryError) as error:

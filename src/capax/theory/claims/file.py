@@ -161,6 +161,11 @@ def check_path(path: Path) -> None:
     if path.suffix != SUFFIX:
         raise ReportError(f"save: a {SUFFIX} file, got {str(path)!r}")
     outputs.check(path, "save")
+    if path.is_file() and path.stat().st_size:
+        try:
+            read(path)
+        except ClaimError:
+            raise ReportError(f"save: {path} is there, and no claim; name another file") from None
 
 
 def read(path: Path) -> ClaimFile:

@@ -33,6 +33,7 @@ class Check(Result):
     claimed: float
     recomputed: float | None
     holds: bool
+    allowed: Annotated[float | None, Field(description="What it may be at most, where that is not the claimed.")] = None
 
 
 class Verified(Result):
@@ -113,8 +114,16 @@ def _associations(file: ClaimFile, header: AssociationHeader) -> tuple[Check, ..
     ]
     if claim.max_error is not None:
         scale = np.maximum(found.sizes, min(1.0, found.sizes.max()))  # of a label of zeros, too, there is rounding
-        holds = bool((found.errors <= np.maximum(ROUNDING * claim.max_error, TINY * scale)).all())
-        checks.append(Check(name="max_error", claimed=claim.max_error, recomputed=found.max_error, holds=holds))
+        allowed = np.maximum(ROUNDING * claim.max_error, TINY * scale)
+        checks.append(
+            Check(
+                name="max_error",
+                claimed=claim.max_error,
+                recomputed=found.max_error,
+                holds=bool((found.errors <= allowed).all()),
+                allowed=float(allowed.max()),
+            )
+        )
     if claim.recalled is not None:
         holds = found.recalled >= claim.recalled
         checks.append(Check(name="recalled", claimed=claim.recalled, recomputed=found.recalled, holds=holds))
