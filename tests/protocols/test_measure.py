@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy.stats import binom
 import capax
 from capax.errors import SpecError
 from capax.protocols import mac, units
+from capax.protocols.count import out_of_time
 from capax.protocols.mac import best_of_restarts_interval, interval_of_counts
 from capax.protocols.perform import perform, perform_together
 from capax.protocols.progress import Tracker
@@ -18,7 +20,7 @@ from capax.results.overview import trained
 from capax.specs import Run
 from capax.training import loop
 from capax.training.ensemble import Learner
-from capax.training.pack import Pack, Status
+from capax.training.pack import Outcome, Pack, Status
 from capax.training.workers import Workers
 
 SMALL = capax.Sequences(seq_len=4, vocab_size=10, library_size=60, loss="last")
@@ -467,3 +469,24 @@ def test_a_search_that_found_no_library_may_have_missed_one() -> None:
     (bits,) = (unit for unit in run.units if unit.name == "bits")
     assert bits.interval is not None
     assert bits.interval.high == pytest.approx(run.interval.high * np.log2(6))
+
+
+@pytest.mark.parametrize(
+    ("reason", "steps", "stop_when_complete", "patience", "cut"),
+    [
+        ("budget", 40, True, None, True),
+        ("budget", 100, True, None, False),
+        ("complete", 40, True, None, False),
+        ("complete", 40, False, None, True),
+        ("complete", 40, False, 5, False),
+        ("plateau", 40, True, 5, False),
+    ],
+)
+def test_what_the_time_limit_alone_has_ended(
+    reason: Any, steps: int, stop_when_complete: bool, patience: int | None, cut: bool
+) -> None:
+    """Of a training that goes on when all is recalled, time may end one that was complete."""
+    training = capax.Training(max_steps=100, stop_when_complete=stop_when_complete, patience=patience)
+    run = Run(task=SMALL, model=NARROW, training=training, protocol=capax.Mac(restarts=1))
+    ended = Outcome(0, 0, SMALL.library_size, 3, 1, 1, steps, reason, (), (), {})
+    assert out_of_time(ended, run) is cut

@@ -234,3 +234,12 @@ def test_a_learner_that_does_not_answer_for_every_trial_is_refused():
 def test_no_trials_are_refused():
     with pytest.raises(ValueError, match="at least one"):
         fit_threshold([])
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+def test_a_search_gives_up_after_five_equal_outcomes_at_its_last_size(succeeds):
+    """Fewer, and a learner that succeeds two times in three would often be said to reach no end."""
+    found = search(lambda pairs: [succeeds] * len(pairs), seeds_per_round=2, largest_size=64)
+    assert found.stop_reason == ("all_succeeded" if succeeds else "all_failed")
+    last = 64 if succeeds else 1
+    assert sum(trial.size == last for trial in found.trials) >= 5

@@ -197,17 +197,23 @@ UNITS = {
 }
 
 
+LONGER = "below 0: it codes items in more bits than a guess does"
+LESS = {"bits": "below 0: fewer than luck recalls"}
+"""What an amount below zero means."""
+
+
 def _unit_rows(run: Measurement) -> list[tuple[str, str]]:
     """Each definition: how much, its range, and per parameter."""
     rows = []
     for unit in run.units:
         if unit.name in UNITS:
             spread = "" if unit.interval is None else f" ({unit.interval.ends()})"
+            less = f"; {LESS.get(unit.name, LONGER)}" if unit.amount < 0 else ""
             rows.append(
                 (
                     UNITS[unit.name],
                     f"{unit.amount:.4g}{spread}; {unit.per_trainable_parameter:.3g} per trainable, "
-                    f"{unit.per_parameter:.3g} per any parameter",
+                    f"{unit.per_parameter:.3g} per any parameter{less}",
                 )
             )
     return rows
