@@ -27,7 +27,7 @@ from capax.laws.law import Law
 from capax.results import Measurement
 from capax.store import Store
 from capax.store import tables as stored
-from capax.sweeps.adapt import candidate_table, half_width, next_runs
+from capax.sweeps.informative import candidate_table, half_width, next_runs
 
 ECM = {"a": 145.27, "b": -0.13, "c": 1.29, "d": 0.13, "e": 0.20, "alpha": 400.0, "beta": 900.0}
 """Table 1, with a plateau that this library can show."""

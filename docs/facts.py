@@ -17,7 +17,7 @@ from scipy import stats
 
 from capax.figures.runs import read
 from capax.laws.files import load_law
-from capax.planning.fills import Measured, pooled, rows, shares, study
+from capax.planning.facts_study import Measured, pooled, rows, shares, study
 from capax.results import LEVEL
 
 FOLDER = Path(__file__).with_name("facts")

@@ -13,7 +13,7 @@ from parts import filled, keep
 
 from capax.errors import LawError
 from capax.figures.runs import read
-from capax.planning.adapters import PLACES, Load, load, rows, study
+from capax.planning.lora_study import PLACES, Load, load, rows, study
 from capax.results import LEVEL, Measurement
 from capax.specs import Lora
 

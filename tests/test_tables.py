@@ -9,6 +9,7 @@ import pytest
 
 import capax
 from capax.errors import CapaxError, StoreError
+from capax.laws.protocol_columns import PROTOCOL, protocol_values
 from capax.planning.cost import operations
 from capax.specs import (
     Associations,
@@ -20,7 +21,6 @@ from capax.specs import (
     Transformer,
 )
 from capax.store import tables
-from capax.store.protocol_columns import PROTOCOL, protocol_values
 
 
 @pytest.fixture(scope="module")

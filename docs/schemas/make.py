@@ -17,7 +17,7 @@ from capax.laws.report import FitReport
 from capax.papers.recipe import RecipeList
 from capax.papers.reproduce import Reproduction
 from capax.planning.adapter_plan import AdapterPlan
-from capax.planning.facts import FactsPlan
+from capax.planning.facts_plan import FactsPlan
 from capax.planning.relations import RelationPlan
 from capax.planning.results import BitsFrontier, Frontier, Prediction
 from capax.planning.size import ModelSize

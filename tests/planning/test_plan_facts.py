@@ -9,9 +9,10 @@ from scipy import stats
 
 import capax
 from capax.errors import CapaxError, LawError
-from capax.planning.facts import ANY, EARLY, in_file, plan_facts, promised, verify_facts
+from capax.planning.facts import ANY, EARLY, plan_facts, promised, verify_facts
+from capax.planning.facts_file import in_file
+from capax.planning.facts_study import Measured, fill, shares, study
 from capax.planning.fill import Fill
-from capax.planning.fills import Measured, fill, shares, study
 from capax.store import tables
 
 WORDNET = Path(__file__).parents[1] / "tasks" / "facts" / "data" / "wordnet"
@@ -254,7 +255,7 @@ def test_a_file_and_its_shuffled_control_are_two_files(
     facts: capax.Facts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither has networks on both sides of the fill; taken for one file, they would."""
-    monkeypatch.setattr("capax.planning.fills.exposures", lambda _: 1)
+    monkeypatch.setattr("capax.planning.facts_study.exposures", lambda _: 1)
     for control, width, steps in (("none", 4, 1), ("shuffled", 32, 300)):
         model = capax.Transformer(d_model=width, d_head=width)
         training = capax.Training(max_steps=steps)

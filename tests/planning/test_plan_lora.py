@@ -15,17 +15,8 @@ from scipy import stats
 import capax
 from capax.cli import main
 from capax.errors import LawError
-from capax.planning.adapters import (
-    AdapterPlan,
-    Layers,
-    curves,
-    expected_recall,
-    load,
-    plan_lora,
-    published_bits,
-    study,
-    verify_lora,
-)
+from capax.planning.adapters import AdapterPlan, Layers, plan_lora, published_bits, verify_lora
+from capax.planning.lora_study import curves, expected_recall, load, study
 from capax.specs import Facts, Lora, Training
 from capax.store import published
 

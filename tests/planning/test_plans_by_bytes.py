@@ -10,7 +10,7 @@ import pytest
 import capax
 from capax.errors import CapaxError
 from capax.planning.results import BitsFrontier, Network
-from capax.planning.written import ways
+from capax.planning.rounding_study import ways
 from capax.probes.written import Rounding
 
 ASKED = {"seq_len": 8, "vocab_size": 100}

@@ -17,8 +17,9 @@ from capax.laws.law import Law
 from capax.results import Measurement, Parameters
 from capax.specs import Model
 from capax.store import Store
-from capax.sweeps.adapt import _spread, adaptive, columns_of, gains, half_width, next_runs
-from capax.sweeps.adaptive import known_at_target
+from capax.sweeps.informative import _spread, columns_of, gains, half_width, next_runs
+from capax.sweeps.rounds import adaptive
+from capax.sweeps.target import known_at_target
 
 LIBRARY = 4000
 POWER = {"k": 1.8, "p": 0.95, "q": 0.52, "r": 1.9}

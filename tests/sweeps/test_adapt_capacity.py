@@ -12,8 +12,9 @@ from scipy.stats import t as t_distribution
 import capax
 from capax.errors import SpecError
 from capax.laws.capacity import PRIOR
-from capax.sweeps.adapt import adaptive, candidate_table, half_width, next_runs
-from capax.sweeps.adaptive import _goal
+from capax.sweeps.informative import candidate_table, half_width, next_runs
+from capax.sweeps.rounds import adaptive
+from capax.sweeps.target import _goal
 
 
 def networks(*, seeds: int = 1, **changed: Any) -> list[capax.Run]:

@@ -15,7 +15,8 @@ from capax.cli.numbers import integers
 from capax.cli.planned import emit, verification
 from capax.errors import NoPlan, SpecError
 from capax.planning.cost import Accelerator
-from capax.planning.facts import SHOWN, USUAL, FactsInFile, FactsNetwork, FactsPlan, plan_facts, verify_facts
+from capax.planning.facts import SHOWN, USUAL, plan_facts, verify_facts
+from capax.planning.facts_plan import FactsInFile, FactsNetwork, FactsPlan
 from capax.planning.results import Precision, Smallest, held_in_words
 from capax.specs import Facts
 from capax.specs.facts import OPTIONS

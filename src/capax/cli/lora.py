@@ -14,7 +14,8 @@ from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.planned import emit, verification
 from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan
-from capax.planning.adapters import PLACES, plan_lora, verify_lora
+from capax.planning.adapters import plan_lora, verify_lora
+from capax.planning.lora_study import PLACES
 from capax.planning.results import Precision, held_in_words
 from capax.results import Measurement
 from capax.specs import Facts

@@ -152,7 +152,7 @@ def sweep(
     if adapt is not None and not state.done and not state.failed and state.stored < len(found.runs):
         left = counted(len(found.runs) - state.stored, "run")
         streams.tell(f"no run was begun: {left} left, none of which fits --budget {budget:g} and tells more of the law")
-    known = resolve("capax.sweeps.adaptive:known_at_target")(found.runs, place, **wanted) if adapt is not None else None
+    known = resolve("capax.sweeps.target:known_at_target")(found.runs, place, **wanted) if adapt is not None else None
     summary = SweepSummary(
         study=str(study),
         store=str(place),

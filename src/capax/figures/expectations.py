@@ -11,10 +11,10 @@ import numpy as np
 
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
+from capax.laws.protocol_columns import protocol_values
 from capax.results import Measurement
 from capax.specs import Mac, Training
 from capax.store import tables
-from capax.store.protocol_columns import protocol_values
 
 TRAINED = frozenset((*Training.model_fields, *Mac.model_fields)) - {"protocol"}
 """Fields that say how long and how well runs were trained, not what of: a law may be set beside runs that differ in

@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from capax.errors import LawError, SpecError
+from capax.laws.protocol_columns import PROTOCOL, protocol_values
 from capax.specs import Model, Task
 from capax.specs.plugins import Registry
 from capax.specs.spec import later_fields
 from capax.store import tables
-from capax.store.protocol_columns import PROTOCOL, protocol_values
 from capax.text import amount
 
 ARCHITECTURE = ("seq_len", "n_heads", "d_model")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from capax.overview import Displayed, Overview
-from capax.planning.facts import FactsInFile, FactsVerification
+from capax.planning.facts_plan import FactsInFile, FactsVerification
 from capax.planning.results import Precision, held_in_words
 from capax.results import Interval, Result, Standing
 from capax.text import amount, counted, percent

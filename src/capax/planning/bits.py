@@ -19,7 +19,7 @@ from capax.planning.known import EXPOSURES, Seen, known_by
 from capax.planning.options import Options
 from capax.planning.question import Columns, Question, of_kinds, of_new_measurement, predicted
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network
-from capax.planning.written import Written
+from capax.planning.rounding_study import Written
 from capax.results import LEVEL
 
 Some = TypeVar("Some", bound=Network)

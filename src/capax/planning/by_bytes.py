@@ -10,7 +10,7 @@ from capax.planning.fill import Fill
 from capax.planning.options import Options
 from capax.planning.question import Question
 from capax.planning.results import BitsFrontier, Network
-from capax.planning.written import Written, ways
+from capax.planning.rounding_study import Written, ways
 
 
 def smallest_networks(

@@ -4,203 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
-
-from pydantic import Field
+from typing import Any, NamedTuple, cast, get_args
 
 from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.overview import Displayed, Overview
 from capax.planning.bits import efficient
 from capax.planning.by_bytes import smallest_networks
 from capax.planning.cost import Accelerator
-from capax.planning.fills import exposures, fill, in_words
+from capax.planning.facts_file import NO_BITS, NOT_ALL, UNPACKED, checked_recall, given_facts, in_file
+from capax.planning.facts_plan import FactsNetwork, FactsPlan, FactsVerification
+from capax.planning.facts_study import exposures, fill, in_words
 from capax.planning.options import Options
 from capax.planning.question import Question, as_sequences, predicted
-from capax.planning.results import SIZES, Network, Precision, Smallest, held_in_words, networks, verified
-from capax.planning.written import ways
+from capax.planning.results import SIZES, Network, Precision, Smallest
+from capax.planning.rounding_study import ways
 from capax.probes.quantization import recalled_share
 from capax.protocols.measure import measure
-from capax.results import LEVEL, Interval, Measurement, Result
-from capax.seeds import numpy_generator
+from capax.results import LEVEL, Interval
 from capax.specs import Facts, Mac
 from capax.specs.facts import Tokenization
-from capax.specs.spec import proper_share
 from capax.store import Store
 from capax.store.tables import IN_BITS
-from capax.tasks.facts.encoding import columns_by_place, prepared
-from capax.tasks.facts.files.read import size
-from capax.tasks.facts.library import draw
-from capax.tasks.facts.table import Table, ambiguity, constant
-from capax.text import counted, percent
+from capax.text import counted
 
 TOKENIZATIONS: tuple[str, ...] = get_args(Tokenization)
 USUAL = ("code", "words")
 """Tokens to choose from where nothing is said: of text, rows are as long as the longest fact, and train for hours."""
 NO_PLAN = "tokenizer: plans are of networks that learn from scratch, with tokens of their own; leave it out, got "
-NO_BITS = "library: each relation has one answer only, so its facts have no bits: any network recalls them"
-NOT_ALL = "loss: 'answer', of which plans are known to hold, got 'all'"
 EARLY = "left out, as they ended before the usual budget"
 ANY = "any of several answers is right, which asks for fewer bits than the answers have: so much is enough"
-UNPACKED = "the packed size is not known without zstandard: pip install 'capax[facts]'"
 SHOWN = 3
 """Networks of each kind of tokens, the smallest first."""
-
-
-class FactsInFile(Result):
-    """What a file of facts asks of a memory."""
-
-    name: str
-    facts: Annotated[int, Field(description="Different facts of the file.")]
-    columns: Annotated[
-        str | None, Field(description="What the first line calls the columns, where it may be a fact as well.")
-    ]
-    repeats: Annotated[int, Field(description="Facts that the file says again.")]
-    pairs: Annotated[int, Field(description="Of key and relation.")]
-    ambiguous: Annotated[int, Field(description="Pairs with several answers.")]
-    ceiling: Annotated[float, Field(description="Share of all facts that a model with one answer a pair can recall.")]
-    asked: Annotated[int, Field(description="Facts to be recalled, after what is done with several answers.")]
-    any_counts: Annotated[bool, Field(description="Whether any of several answers is right.")] = False
-    relations: int
-    bits: Annotated[
-        float, Field(description="Of the asked facts: log2 of the different answers of each relation in the file.")
-    ]
-    entropy_bits: Annotated[
-        float, Field(description="By the entropy of the answers of each relation in the file, of which some are asked.")
-    ]
-    bytes: Annotated[int, Field(description="Of the file.")]
-    compressed_bytes: Annotated[
-        int | None, Field(description="Of the asked facts by zstd at its highest level; None where it is not there.")
-    ]
-    text_bytes: Annotated[int, Field(description="Of the asked facts as text, one a line.")]
-
-
-class FactsNetwork(Network):
-    """A network of a plan, and how it reads facts."""
-
-    tokenization: Tokenization
-    seq_len: int
-    vocab_size: int
-    embedding_share: Annotated[float, Field(description="Share of all parameters that are token tables.")]
-
-
-class FactsVerification(Displayed, Result):
-    """The first network, or adapter, of a plan, trained on the file."""
-
-    held: Annotated[bool, Field(description="Whether it recalled the share that was planned.")]
-    recall: Annotated[float, Field(description="Share of the asked facts that it recalled.")]
-    measurement: Measurement
-    weights: Annotated[
-        str | None, Field(description="How they were written, of a plan by bytes; `recall` is of these.")
-    ] = None
-
-    def overview(self) -> Overview:
-        """What a prompt or a notebook shows of it."""
-        return verified(self.held, self.measurement)
-
-
-class FactsPlan(Displayed, Result):
-    """Networks that recall a share of a file's facts, smallest first."""
-
-    file: FactsInFile
-    recall: Annotated[float, Field(description="Share of the asked facts that is wanted.")]
-    probability: Annotated[float, Field(description="With which each network recalls it.")]
-    precision: Precision
-    fill: Annotated[float, Field(description="Bits of the facts by bits of capacity at which so many are recalled.")]
-    networks: tuple[FactsNetwork, ...]
-    exposures: Annotated[int, Field(description="Times that each fact is seen.")]
-    accelerator: Accelerator
-    law: str
-    source: str
-    notes: tuple[str, ...]
-    verification: FactsVerification | None = None
-    schema_version: Literal[1] = 1
-
-    def overview(self) -> Overview:
-        """What a prompt or a notebook shows of it: the smallest networks first."""
-        none = "" if self.networks else "; no network that is tried recalls so many"
-        return Overview(
-            title=f"A plan: {self.recall:.6g} of {counted(self.file.asked, 'fact')} of {self.file.name} recalled with "
-            f"{percent(self.probability)}; law {self.law} ({self.source}){none}",
-            rows={"verified": "" if self.verification is None else held_in_words(self.verification.held)},
-            table={"tokens": [one.tokenization for one in self.networks], **networks(self.networks)},
-            notes=self.notes,
-        )
-
-
-def in_file(facts: Facts) -> FactsInFile:
-    """What a spec's file asks."""
-    path, table = Path(facts.library), asked(facts)
-    every = prepared(facts.model_copy(update={"ambiguous": "keep", "tokenization": "words"})).table
-    whole = ambiguity(every)
-    text, known = table.text().encode(), facts.known
-    return FactsInFile(
-        name=path.name,
-        facts=len(every),
-        columns=columns_by_place(facts),
-        repeats=every.repeats,
-        pairs=whole.pairs,
-        ambiguous=whole.ambiguous,
-        ceiling=whole.ceiling / len(every),
-        asked=len(table),
-        any_counts=facts.ambiguous == "any",
-        relations=known.relations,
-        bits=len(table) * known.bits_per_fact,
-        entropy_bits=len(table) * known.entropy_per_fact,
-        bytes=size(path),
-        compressed_bytes=_compressed(text),
-        text_bytes=len(text),
-    )
-
-
-def asked(facts: Facts) -> Table:
-    """The facts that are asked: of some of a file's those that a training of seed 0 draws."""
-    return draw(facts, facts.library_size, numpy_generator(0, "library", 0))
-
-
-def given_facts(facts: Facts | Path | str) -> Facts:
-    """The task of facts that was given, or that of a file.
-
-    Raises:
-        LawError: for what is neither a task nor a path.
-        CapaxError: for a file that cannot be read.
-    """
-    if isinstance(facts, Facts):
-        return facts
-    if not isinstance(facts, str | Path):
-        raise LawError(f"facts: a file of facts, or capax.Facts, got {shown(facts)}")
-    return Facts(library=str(facts), tokenization="words")
-
-
-def checked_recall(facts: Facts, recall: float) -> None:
-    """Refuse a share of a file's facts that no model recalls, a file that asks nothing, and a loss on the questions.
-
-    Raises:
-        LawError: that names the field.
-    """
-    if facts.loss == "all":
-        raise LawError(NOT_ALL)
-    proper_share("recall", recall, LawError)
-    if not facts.known.entropy_per_fact:
-        raise LawError(NO_BITS)
-    table = asked(facts)
-    one = constant(table, any_counts=facts.ambiguous == "any") / len(table)
-    if recall <= one:
-        raise LawError(f"recall: above {one:.3g}, which one answer to each relation reaches, got {shown(recall)}")
-    if facts.ambiguous == "keep" and recall > (most := ambiguity(table).ceiling / len(table)):
-        raise LawError(
-            f"recall: at most {most:.3g}, as {len(table)} facts have {ambiguity(table).ceiling} different questions "
-            f"(ambiguous 'keep'), got {shown(recall)}"
-        )
-
-
-def _compressed(text: bytes) -> int | None:
-    try:
-        import zstandard
-    except ModuleNotFoundError:
-        return None
-    return len(zstandard.ZstdCompressor(level=22).compress(text))
 
 
 def plan_facts(

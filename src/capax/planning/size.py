@@ -19,9 +19,11 @@ from capax.overview import Displayed, Overview
 from capax.planning.cost import PEAKS, hours_on, there
 from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
-from capax.planning.facts import ANY, UNPACKED, FactsInFile, checked_recall, given_facts, in_file
+from capax.planning.facts import ANY
+from capax.planning.facts_file import UNPACKED, checked_recall, given_facts, in_file
+from capax.planning.facts_plan import FactsInFile
+from capax.planning.facts_study import fill, in_words
 from capax.planning.fill import Fill
-from capax.planning.fills import fill, in_words
 from capax.planning.known import CURVE, HELD
 from capax.planning.question import SUREST, Columns, predicted
 from capax.results import Result
