@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from capax.laws.files import load_law
-from capax.planning.question import predicted
+from capax.planning.answers import predicted
 from capax.specs import Run
 
 

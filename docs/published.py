@@ -22,9 +22,9 @@ from capax.laws.compare import ITEMS, Comparison, compare
 from capax.laws.files import LAWS, load_law
 from capax.laws.law import Law
 from capax.laws.rows import left_out as folds
+from capax.planning.answers import predicted
 from capax.planning.fill import Fill
 from capax.planning.known import Seen
-from capax.planning.question import predicted
 from capax.store import tables
 
 PAGE = Path(__file__).with_name("laws.md")

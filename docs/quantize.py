@@ -14,7 +14,7 @@ from pathlib import Path
 from parts import filled, head
 
 import capax
-from capax.cli.families import amount
+from capax.cli.plan_shown import amount
 from capax.figures.chart import Chart
 from capax.figures.drawing import draw
 from capax.figures.quantization import quantization

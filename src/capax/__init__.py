@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from capax.planning.facts import plan_facts as plan_facts
     from capax.planning.facts import verify_facts as verify_facts
     from capax.planning.plan import plan as plan
-    from capax.planning.plan import predict as predict
-    from capax.planning.plan import verify_plan as verify_plan
+    from capax.planning.predict import predict as predict
     from capax.planning.relations import plan_relations as plan_relations
     from capax.planning.size import model_size as model_size
+    from capax.planning.verify import verify_plan as verify_plan
     from capax.probes.checkpoint import checkpoint as checkpoint
     from capax.probes.memorization import memorization as memorization
     from capax.probes.probe import probe as probe
@@ -166,7 +166,7 @@ _HOMES = {
     "plan_facts": "capax.planning.facts",
     "plan_lora": "capax.planning.adapters",
     "plan_relations": "capax.planning.relations",
-    "predict": "capax.planning.plan",
+    "predict": "capax.planning.predict",
     "probe": "capax.probes.probe",
     "quantize": "capax.probes.quantization",
     "read": "capax.store.tables",
@@ -179,7 +179,7 @@ _HOMES = {
     "verify": "capax.theory.claims.verify",
     "verify_facts": "capax.planning.facts",
     "verify_lora": "capax.planning.adapters",
-    "verify_plan": "capax.planning.plan",
+    "verify_plan": "capax.planning.verify",
 }
 
 __all__ = [*_HOMES, "__version__", "trackers"]

@@ -29,7 +29,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.text import Text
 
 import capax
-from capax.cli.scatter import Scatter
+from capax.cli.plot import Scatter
 from capax.cli.watch import frame
 from capax.reports.watching import Point, Watched, look
 from capax.store import Store

@@ -17,7 +17,8 @@ import capax
 from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.law import Law
 from capax.models.transformer import TransformerEnsemble
-from capax.planning.question import KINDS, Question
+from capax.planning.answers import KINDS
+from capax.planning.question import Question
 from capax.store import tables
 
 REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"

@@ -15,7 +15,7 @@ from made import made
 
 import capax
 from capax.cli import main
-from capax.cli.families import show_verified
+from capax.cli.plan_shown import show_verified
 from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.files import from_json, load_law, to_json
 from capax.laws.law import Law

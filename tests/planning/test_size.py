@@ -12,9 +12,9 @@ import capax
 from capax.cli import main
 from capax.errors import CapaxError
 from capax.laws.exposure import ExposureLaw
+from capax.planning.answers import predicted
 from capax.planning.cost import hours_on
 from capax.planning.known import HELD
-from capax.planning.question import predicted
 
 transformers = pytest.importorskip("transformers")
 

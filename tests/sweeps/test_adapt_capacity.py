@@ -14,7 +14,7 @@ from capax.errors import SpecError
 from capax.laws.capacity import PRIOR
 from capax.sweeps.informative import candidate_table, half_width, next_runs
 from capax.sweeps.rounds import adaptive
-from capax.sweeps.target import _goal
+from capax.sweeps.target import columns_of_target
 
 
 def networks(*, seeds: int = 1, **changed: Any) -> list[capax.Run]:
@@ -140,16 +140,16 @@ def test_before_enough_have_converged_runs_are_spread(converged: int) -> None:
 def test_what_a_target_does_not_name_is_that_of_the_largest_run() -> None:
     runs = networks()
     offered, law = candidate_table(runs), capax.CapacityLaw()
-    largest = _goal(law, runs, offered, {})
+    largest = columns_of_target(law, runs, offered, {})
     assert {name: largest[name][0] for name in law.columns} == {
         **{"n_layers": 4, "n_heads": 2, "d_head": 4, "d_model": 24, "vocab_size": 64, "seq_len": 8},
         **{"loss": "all", "embeddings": "frozen", "ffn": "mlp", "effective_parameters": 21_013},
     }
     model = capax.Transformer(d_model=96, n_layers=8, n_heads=2, d_head=4, ffn="none")
-    several = _goal(law, runs, offered, {"d_model": [96.0, 24], "n_layers": [8, 4], "ffn": ["none", "mlp"]})
+    several = columns_of_target(law, runs, offered, {"d_model": [96.0, 24], "n_layers": [8, 4], "ffn": ["none", "mlp"]})
     assert several["effective_parameters"] == [model.effective_parameters(vocab_size=64, context=7), 21_013]
     assert several["n_layers"] == [8, 4]
-    assert _goal(law, runs, offered, {"effective_parameters": [1e6]})["effective_parameters"] == [1e6]
+    assert columns_of_target(law, runs, offered, {"effective_parameters": [1e6]})["effective_parameters"] == [1e6]
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def test_what_a_target_does_not_name_is_that_of_the_largest_run() -> None:
 def test_a_target_that_is_no_architecture_is_refused(target: dict[str, Any], says: str) -> None:
     runs = networks()
     with pytest.raises(SpecError, match=says):
-        _goal(capax.CapacityLaw(), runs, candidate_table(runs), target)
+        columns_of_target(capax.CapacityLaw(), runs, candidate_table(runs), target)

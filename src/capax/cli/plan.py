@@ -11,28 +11,25 @@ from typing import Annotated, Any, Literal, get_args
 from cyclopts import App, Parameter
 
 from capax.cli import output
-from capax.cli.families import show_bits, show_verified
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
+from capax.cli.plan_shown import show_bits, show_plan, show_prediction, show_verification
 from capax.cli.planned import emit, verification
 from capax.errors import LawError, NoPlan, shown
 from capax.laws.files import DEFAULT, LAWS, load_law, reference_of
 from capax.laws.law import Law
 from capax.planning.cost import Accelerator
-from capax.planning.plan import plan, refuse_unverified, verify_plan
-from capax.planning.plan import predict as ask
+from capax.planning.plan import plan
+from capax.planning.predict import predict as ask
 from capax.planning.question import follows
-from capax.planning.results import BitsFrontier, Frontier, Precision, Prediction, Smallest
-from capax.results import LEVEL, Interval
+from capax.planning.results import BitsFrontier, Frontier, Precision, Smallest
+from capax.planning.verify import refuse_unverified, verify_plan
+from capax.results import LEVEL
 from capax.specs import Model, Task
 from capax.specs.plugins import resolve
-from capax.text import amount, percent
 
 Flags = Mapping[str, tuple[Any, str]]
 """Hints and help of flags, by their names."""
-
-WORDS = {"n_layers": "layers", "n_heads": "heads", "d_model": "width", "d_head": "head size"}
-"""Heads of columns."""
 
 
 def _predict(
@@ -64,7 +61,7 @@ def _predict(
     asked = _law(kind, law)
     given = _with_further(sizes, size, single=True)
     found = ask(asked, level=level, extrapolate=extrapolate, **given, **_another(asked, kind))
-    output.emit(found, lambda found: _show_prediction(found, asked, kind.unit), as_json=as_json)
+    output.emit(found, lambda found: show_prediction(found, asked, kind.unit), as_json=as_json)
 
 
 def _plan(
@@ -161,10 +158,10 @@ def _plan(
         if isinstance(found, BitsFrontier):
             show_bits(found, kind.unit)
         else:
-            _show_plan(found, kind.unit)
+            show_plan(found, kind.unit)
 
     check = partial(verify_plan, asked, frontier, **how) if how else None
-    emit(frontier, show, check, _show_verification, as_json=as_json)
+    emit(frontier, show, check, show_verification, as_json=as_json)
     if not frontier.architectures:
         wider = "" if extrapolate or asked.travels else "; --extrapolate tries larger ones than were measured"
         raise NoPlan(f"plan: no architecture that was tried holds them{wider}")
@@ -313,98 +310,3 @@ __getattr__ = made(
 
 
 # What is shown
-
-
-def _show_prediction(found: Prediction, law: Law, items: str) -> None:
-    screen, interval, sizes = output.console(), found.interval, dict(found.model_extra or {})
-    rule, bits = sizes.pop("rule", None), sizes.pop("bits", None)
-    screen.print(", ".join(f"{name} {value}" for name, value in sizes.items()))
-    falls = f"; a new measurement falls {_between(interval)} with probability {percent(interval.level)}"
-    says = f"memorizes about {found.value:.4g} {items}"
-    if isinstance(bits, float):
-        verb = "know" if "exposures" in sizes else "hold"
-        says = f"{verb}s about {amount(bits, 'bit')}, those of {found.value:.4g} {items}"
-        if interval.low == interval.high:
-            says, falls = f"could {verb} about {amount(bits, 'bit')}, more than all {found.value:.4g} {items} have", ""
-    if law.needed_for is not None:
-        says = f"needs a {law.target} of about {found.value:.4g}"
-    screen.print(f"{says}{falls}")
-    if rule is not None:
-        screen.print(f"heads: {found.n_heads} of {found.d_head} ({rule})")
-    screen.print(f"law: {found.law} ({found.source})")
-    if found.inside_domain:
-        screen.print(f"inside its domain: {found.domain.in_words()}")
-    else:
-        screen.print(f"OUTSIDE its domain: {'; '.join(found.outside)}")
-    for note in found.notes:
-        screen.print(f"note: {note}")
-
-
-def _between(interval: Interval) -> str:
-    if interval.high is None:
-        return f"above {interval.low:.4g} (no upper end)"
-    return f"between {interval.low:.4g} and {interval.high:.4g}"
-
-
-def _show_plan(found: Frontier, items: str) -> None:
-    screen, asked = output.console(), dict(found.model_extra or {})
-    target = found.items
-    sizes = ", ".join(f"{name} {value}" for name, value in asked.items())
-    screen.print(
-        f"{target} {items} ({sizes}), with probability {percent(found.probability)}; law: {found.law} ({found.source})"
-    )
-    rows = found.architectures or tuple(filter(None, (found.nearest,)))
-    if not found.architectures:
-        screen.print(f"None that was tried holds them (the law's domain: {found.domain.in_words()}). The nearest:")
-    names = [name for name in rows[0].model_extra or {} if not name.startswith("gain_of_")]
-    gains = [name for name in rows[0].model_extra or {} if name.startswith("gain_of_")]
-    gains = [name for name in gains if any(getattr(row, name) is not None for row in rows)]
-    columns = {
-        **{WORDS.get(name, name): [str(getattr(row, name)) for row in rows] for name in names},
-        "trainable": [str(row.trainable_parameters) for row in rows],
-        "total": [str(row.total_parameters) for row in rows],
-        "size": [amount(row.bytes, "B") for row in rows],
-        "expected": [f"{row.memorized:.0f}" for row in rows],
-        "at least": [f"{row.at_least:.0f}" for row in rows],
-        "tokens/par.": [_few(row.tokens_per_parameter) for row in rows],
-        **{_more(name): [_few(getattr(row, name)) for row in rows] for name in gains},
-    }
-    if rows[0].tokens_per_parameter is None:
-        del columns["tokens/par."]
-    kept = output.show_lines(columns, spare=("size", "total", "tokens/par.", WORDS.get(names[0], names[0])))
-    steps = ", ".join(map(_more, gains))
-    words = {
-        "trainable": "trainable, total: parameters" if "total" in kept else "trainable: parameters",
-        "size": f"size: of all of them as {found.precision}",
-        "expected": f"expected, at least: {items} (the latter with {percent(found.probability)})",
-        **(
-            {_more(gains[0]): f"{steps}: {items} per 1000 trainable parameters that one step more adds"}
-            if gains
-            else {}
-        ),
-    }
-    screen.print("; ".join(text for name, text in words.items() if name in kept))
-    for note in found.notes:
-        screen.print(f"note: {note}")
-
-
-def _more(gain: str) -> str:
-    return f"+{gain.removeprefix('gain_of_').replace('_', ' ')}"
-
-
-def _few(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
-
-
-def _show_verification(plan: Frontier) -> None:
-    assert plan.verification is not None
-    found = plan.verification
-    run = found.measurement
-    if run.capacity is not None and found.predicted_bits is not None:
-        show_verified(found)
-        return
-    what = f"{run.memorized} of {run.library_size} memorized"
-    if found.held:
-        print(f"Verified: it holds: {what} (run {run.key[:12]}).")
-    else:
-        print(f"Verified: it does not hold: {what}, a miss of {found.miss_percent:.1f} % (run {run.key[:12]}).")

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from capax.cli import output
-from capax.cli.facts import in_words
 from capax.cli.flags import Json
+from capax.cli.plan_facts import in_words
 from capax.errors import SpecError
-from capax.planning.question import SUREST
+from capax.planning.answers import SUREST
 from capax.planning.size import Asked, ModelSize, model_size
 from capax.specs import Facts
 from capax.specs.facts import Ambiguous

@@ -23,7 +23,7 @@ from rich.text import Text
 
 from capax.cli import output
 from capax.cli.flags import Flag
-from capax.cli.scatter import Scatter
+from capax.cli.plot import Scatter
 from capax.errors import SpecError
 from capax.reports.watching import Watched, look, study_keys
 from capax.specs.apart import Fields

@@ -12,12 +12,13 @@ import numpy as np
 from capax.errors import LawError, OutsideDomain
 from capax.laws.domain import of_all_kinds
 from capax.laws.law import Law
+from capax.planning.answers import Columns, of_kinds, of_new_measurement, predicted
 from capax.planning.cost import Cost, assumptions, hours, least_hours, operations
 from capax.planning.families import WIDEST, Families, families, finer
 from capax.planning.fill import Fill
 from capax.planning.known import EXPOSURES, Seen, known_by
 from capax.planning.options import Options
-from capax.planning.question import Columns, Question, of_kinds, of_new_measurement, predicted
+from capax.planning.question import Question
 from capax.planning.results import BYTES, SIZES, BitsFrontier, Bounds, Known, Network
 from capax.planning.rounding_study import Written
 from capax.results import LEVEL

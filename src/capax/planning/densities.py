@@ -9,8 +9,8 @@ from pydantic import Field
 
 from capax.laws.law import Law
 from capax.literature import stated_by
+from capax.planning.answers import Columns, predicted
 from capax.planning.counting import Counts
-from capax.planning.question import Columns, predicted
 from capax.results import LEVEL, Result
 from capax.store import published
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast, get_args
 from capax.errors import CapaxError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
+from capax.planning.answers import predicted
 from capax.planning.bits import efficient
 from capax.planning.by_bytes import smallest_networks
 from capax.planning.cost import Accelerator
@@ -16,7 +17,7 @@ from capax.planning.facts_file import NO_BITS, NOT_ALL, UNPACKED, checked_recall
 from capax.planning.facts_plan import FactsNetwork, FactsPlan, FactsVerification
 from capax.planning.facts_study import exposures, fill, in_words
 from capax.planning.options import Options
-from capax.planning.question import Question, as_sequences, predicted
+from capax.planning.question import Question, as_sequences
 from capax.planning.results import SIZES, Network, Precision, Smallest
 from capax.planning.rounding_study import ways
 from capax.probes.quantization import recalled_share

@@ -12,8 +12,8 @@ import polars
 
 from capax.errors import LawError
 from capax.laws.files import load_law
+from capax.planning.answers import predicted
 from capax.planning.fill import FEWEST, Fill, geometric
-from capax.planning.question import predicted
 from capax.results import Measurement
 from capax.specs import Facts, Training
 from capax.store import Store, tables

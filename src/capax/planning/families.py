@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError
-from capax.planning.question import Columns, Question
+from capax.planning.answers import Columns
+from capax.planning.question import Question
 
 NARROWEST, WIDEST, STEPS, FINER = 8, 131_072, 4, 15
 """Widths that are tried, so many to an octave; and how many between the two that a target or a budget lies between."""

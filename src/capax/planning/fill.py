@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 
 from capax.laws.law import Law
-from capax.planning.question import Columns
+from capax.planning.answers import Columns
 from capax.seeds import numpy_generator
 
 FEWEST = 3

@@ -11,7 +11,7 @@ import numpy as np
 from capax.laws.exposure import ExposureLaw
 from capax.laws.files import load_law
 from capax.laws.predictor import tails
-from capax.planning.question import Columns
+from capax.planning.answers import Columns
 from capax.planning.results import Network
 from capax.results import LEVEL
 from capax.specs.protocols import CYCLES

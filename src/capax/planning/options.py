@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self, get_args
 
 from capax.errors import LawError, shown
+from capax.planning.answers import SUREST
 from capax.planning.cost import PEAKS, Accelerator
-from capax.planning.question import SUREST
 from capax.planning.results import BYTES, Bounds, Precision, Smallest
 from capax.specs.spec import positive, truth, whole
 

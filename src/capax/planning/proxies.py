@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from capax.errors import LawError
+from capax.planning.answers import of_new_measurement
 from capax.planning.cost import hours, operations
 from capax.planning.families import families, usual_widths
 from capax.planning.known import EXPOSURES
-from capax.planning.question import Question, of_new_measurement
+from capax.planning.question import Question
 from capax.planning.results import BitsFrontier, Network, Verification
 from capax.protocols.measure import measure
 from capax.results import LEVEL

@@ -5,17 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, get_origin
 
 import numpy as np
 
 from capax.errors import LawError, OutsideDomain, SpecError, shown
-from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.results import Interval
+from capax.planning.answers import Columns, predicted
 from capax.specs import Spec, Task
 from capax.specs.spec import LARGEST, LARGEST_LIBRARY, whole
 from capax.store.tables import IN_BITS, OF_RECALL
@@ -23,19 +21,12 @@ from capax.store.tables import IN_BITS, OF_RECALL
 MOST_CHOICES = 10_000
 """Values that a law's domain may offer along one axis."""
 MOST_CANDIDATES = 200_000
-SUREST = 0.999
-"""Probability that a thousand draws of a law still tell."""
-KINDS = (
-    "the interval knows nothing of kinds of networks outside the domain; what variants, such as mixtures of experts, "
-    "hold beside a plain network is in docs/how-to/which-attention.md"
-)
 TRAINED = "trained"
 FROZEN = "as a frozen read-out need not tell the tokens of one place from those of others"
 """Why only trained tables are planned with where not every token may follow."""
 COUNTED = ("trainable_parameters", "total_parameters", "effective_parameters", "total_key_dim")
 """Columns that follow from the sizes."""
 
-Columns = dict[str, np.ndarray]
 
 GAINS = {"n_heads": "head", "d_model": "width", "d_head": "head_size"}
 """What one more step along an axis is called where it has a shorter name."""
@@ -439,23 +430,3 @@ def _task(law: Law, tag: Any) -> type[Task]:
     if tag not in known:
         raise LawError(f"task: {', '.join(sorted(map(str, known)))}, got {shown(tag)}")
     return known[tag]
-
-
-def of_kinds(law: Law, outside: Iterable[str]) -> tuple[str, ...]:
-    """What a law that travels does not know: kinds of networks that none of its data were of."""
-    return (KINDS,) if law.travels and any(" is not " in reason for reason in outside) else ()
-
-
-def predicted(law: Law, table: Columns) -> np.ndarray:
-    """What a law expects of some rows, wherever they lie: of one that averages, the middle of what it may be.
-
-    Far from the data an average of coefficients would follow the steepest of the regressions.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OutsideDomainWarning)
-        return law.quantile(table, 0.5) if law.travels else law.predict(table)
-
-
-def of_new_measurement(low: float, high: float, level: float) -> Interval:
-    """Where a new measurement falls; it has no upper end where that would be infinite."""
-    return Interval(low=low, high=high if math.isfinite(high) else None, level=level, of="a new measurement")

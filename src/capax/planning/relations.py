@@ -13,7 +13,8 @@ from capax import working
 from capax.errors import AssumptionError, LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.question import SUREST, Question
+from capax.planning.answers import SUREST
+from capax.planning.question import Question
 from capax.results import BuiltChannel, Result
 from capax.specs import KeyQueryChannel, Relations
 from capax.specs.relations import EMBEDDINGS, GRAPHS

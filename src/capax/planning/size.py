@@ -16,6 +16,7 @@ from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.models.hf_config import Described, causal_model, read_config
 from capax.overview import Displayed, Overview
+from capax.planning.answers import SUREST, Columns, predicted
 from capax.planning.cost import PEAKS, hours_on, there
 from capax.planning.counting import Counts, Shape, count, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
@@ -25,7 +26,6 @@ from capax.planning.facts_plan import FactsInFile
 from capax.planning.facts_study import fill, in_words
 from capax.planning.fill import Fill
 from capax.planning.known import CURVE, HELD
-from capax.planning.question import SUREST, Columns, predicted
 from capax.results import Result
 from capax.specs import Facts
 from capax.specs.spec import positive, whole

@@ -14,8 +14,9 @@ from capax.errors import CapaxError
 from capax.figures.interactive import GREY, SYMBOLS
 from capax.figures.looks import COLORS
 from capax.laws.law import Law
+from capax.planning.answers import Columns, predicted
 from capax.planning.families import families, usual_widths
-from capax.planning.question import Columns, Question, predicted
+from capax.planning.question import Question
 from capax.results import Measurement
 from capax.specs.apart import fields_of
 from capax.store.tables import IN_BITS

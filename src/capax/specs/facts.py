@@ -77,7 +77,7 @@ class Facts(Task):
     axes: ClassVar[tuple[str, ...]] = ("seq_len", "vocab_size")
     library_class: ClassVar[str] = "capax.tasks.facts.library:FactLibrary"
     memory_class: ClassVar[str] = "capax.tasks.facts.memory:FactMemory"
-    planner: ClassVar[str | None] = "capax.cli.facts:plan"
+    planner: ClassVar[str | None] = "capax.cli.plan_facts:plan"
     promise: ClassVar[str | None] = "capax.planning.facts:promised"
 
     task: Literal["facts"] = "facts"

@@ -39,7 +39,7 @@ class Lora(LibraryModel):
     ensemble_class: ClassVar[str] = "capax.models.lora:Adapters"
     shares_frozen: ClassVar[bool] = True
     usual_lr: ClassVar[Mapping[str, float]] = {"soap": 0.01, "adam": 0.01}
-    planner: ClassVar[str | None] = "capax.cli.lora:plan"
+    planner: ClassVar[str | None] = "capax.cli.plan_lora:plan"
     axes: ClassVar[tuple[str, ...]] = ("r",)
 
     model: Literal["lora"] = "lora"

@@ -9,8 +9,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from capax.cli import output
-from capax.cli.facts import in_words
 from capax.cli.flags import Flag, Json, Part, command
+from capax.cli.plan_facts import in_words
 from capax.cli.planned import emit, verification
 from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan

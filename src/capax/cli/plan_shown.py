@@ -1,13 +1,23 @@
-"""What `capax plan` prints of a plan by a law in bits."""
+"""What `capax predict` and `capax plan` print."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from capax.cli import output
-from capax.planning.results import NOT_KNOWN, BitsFrontier, Network, Verification
+from capax.laws.law import Law
+from capax.planning.results import (
+    NOT_KNOWN,
+    BitsFrontier,
+    Frontier,
+    Network,
+    Prediction,
+    Verification,
+)
+from capax.results import Interval
 from capax.text import amount, counted, duration, percent
 
+WORDS = {"n_layers": "layers", "n_heads": "heads", "d_model": "width", "d_head": "head size"}
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
 TABLES = {"frozen": "frozen", "trained": "tied"}
@@ -150,3 +160,104 @@ def show_verified(found: Verification) -> None:
         f"{high} and promised {amount(found.promised_bits or 0.0, 'bit')}: {verdict} "
         f"(run {run.key[:12]})."
     )
+
+
+"""Heads of columns."""
+
+
+def show_prediction(found: Prediction, law: Law, items: str) -> None:
+    """What a law says of one architecture."""
+    screen, interval, sizes = output.console(), found.interval, dict(found.model_extra or {})
+    rule, bits = sizes.pop("rule", None), sizes.pop("bits", None)
+    screen.print(", ".join(f"{name} {value}" for name, value in sizes.items()))
+    falls = f"; a new measurement falls {_between(interval)} with probability {percent(interval.level)}"
+    says = f"memorizes about {found.value:.4g} {items}"
+    if isinstance(bits, float):
+        verb = "know" if "exposures" in sizes else "hold"
+        says = f"{verb}s about {amount(bits, 'bit')}, those of {found.value:.4g} {items}"
+        if interval.low == interval.high:
+            says, falls = f"could {verb} about {amount(bits, 'bit')}, more than all {found.value:.4g} {items} have", ""
+    if law.needed_for is not None:
+        says = f"needs a {law.target} of about {found.value:.4g}"
+    screen.print(f"{says}{falls}")
+    if rule is not None:
+        screen.print(f"heads: {found.n_heads} of {found.d_head} ({rule})")
+    screen.print(f"law: {found.law} ({found.source})")
+    if found.inside_domain:
+        screen.print(f"inside its domain: {found.domain.in_words()}")
+    else:
+        screen.print(f"OUTSIDE its domain: {'; '.join(found.outside)}")
+    for note in found.notes:
+        screen.print(f"note: {note}")
+
+
+def _between(interval: Interval) -> str:
+    if interval.high is None:
+        return f"above {interval.low:.4g} (no upper end)"
+    return f"between {interval.low:.4g} and {interval.high:.4g}"
+
+
+def show_plan(found: Frontier, items: str) -> None:
+    """Architectures of a plan by a law of counts, with what a step adds."""
+    screen, asked = output.console(), dict(found.model_extra or {})
+    target = found.items
+    sizes = ", ".join(f"{name} {value}" for name, value in asked.items())
+    screen.print(
+        f"{target} {items} ({sizes}), with probability {percent(found.probability)}; law: {found.law} ({found.source})"
+    )
+    rows = found.architectures or tuple(filter(None, (found.nearest,)))
+    if not found.architectures:
+        screen.print(f"None that was tried holds them (the law's domain: {found.domain.in_words()}). The nearest:")
+    names = [name for name in rows[0].model_extra or {} if not name.startswith("gain_of_")]
+    gains = [name for name in rows[0].model_extra or {} if name.startswith("gain_of_")]
+    gains = [name for name in gains if any(getattr(row, name) is not None for row in rows)]
+    columns = {
+        **{WORDS.get(name, name): [str(getattr(row, name)) for row in rows] for name in names},
+        "trainable": [str(row.trainable_parameters) for row in rows],
+        "total": [str(row.total_parameters) for row in rows],
+        "size": [amount(row.bytes, "B") for row in rows],
+        "expected": [f"{row.memorized:.0f}" for row in rows],
+        "at least": [f"{row.at_least:.0f}" for row in rows],
+        "tokens/par.": [_few(row.tokens_per_parameter) for row in rows],
+        **{_more(name): [_few(getattr(row, name)) for row in rows] for name in gains},
+    }
+    if rows[0].tokens_per_parameter is None:
+        del columns["tokens/par."]
+    kept = output.show_lines(columns, spare=("size", "total", "tokens/par.", WORDS.get(names[0], names[0])))
+    steps = ", ".join(map(_more, gains))
+    words = {
+        "trainable": "trainable, total: parameters" if "total" in kept else "trainable: parameters",
+        "size": f"size: of all of them as {found.precision}",
+        "expected": f"expected, at least: {items} (the latter with {percent(found.probability)})",
+        **(
+            {_more(gains[0]): f"{steps}: {items} per 1000 trainable parameters that one step more adds"}
+            if gains
+            else {}
+        ),
+    }
+    screen.print("; ".join(text for name, text in words.items() if name in kept))
+    for note in found.notes:
+        screen.print(f"note: {note}")
+
+
+def _more(gain: str) -> str:
+    return f"+{gain.removeprefix('gain_of_').replace('_', ' ')}"
+
+
+def _few(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def show_verification(plan: Frontier) -> None:
+    """What was measured of the architecture of a plan."""
+    assert plan.verification is not None
+    found = plan.verification
+    run = found.measurement
+    if run.capacity is not None and found.predicted_bits is not None:
+        show_verified(found)
+        return
+    what = f"{run.memorized} of {run.library_size} memorized"
+    if found.held:
+        print(f"Verified: it holds: {what} (run {run.key[:12]}).")
+    else:
+        print(f"Verified: it does not hold: {what}, a miss of {found.miss_percent:.1f} % (run {run.key[:12]}).")

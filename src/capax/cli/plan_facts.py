@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from capax.cli import output
-from capax.cli.families import columns, network, show_networks
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
+from capax.cli.plan_shown import columns, network, show_networks
 from capax.cli.planned import emit, verification
 from capax.errors import NoPlan, SpecError
 from capax.planning.cost import Accelerator
