@@ -99,7 +99,6 @@ CHOICES: dict[str, tuple[dict[str, Any], Any]] = {
     "dropout": ({}, 0.1),
 }
 """Fields of a transformer that do not go with every other: another value, and what it goes with."""
-ENDING = {"stop_when_complete": True}
 PARTS = {Sequences: "task", Transformer: "model", Training: "training", Mac: "protocol", Mls: "protocol"}
 PARTS |= {Shatter: "protocol"}
 CHANGES = [pytest.param(part, field, id=f"{part.__name__}.{field}") for part in OTHER for field in OTHER[part]]
@@ -256,7 +255,7 @@ def runs() -> st.SearchStrategy[Run]:
         return Run(
             task=Sequences(**{**sizes, **task}),
             model=Transformer(**model),
-            training=Training(**{"max_epochs": 98, **training} | ({} if isinstance(protocol, Mac) else ENDING)),
+            training=Training(**{"max_epochs": 98, **training}),
             protocol=protocol,
             seed=seed,
         )

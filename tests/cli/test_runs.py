@@ -254,7 +254,7 @@ def test_delete(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -
     weights.write_bytes(b"weights")
     assert "'zz'" in refused(capsys, "runs", "delete", "zz")
     assert "key: a run's key, or how it begins" in refused(capsys, "runs", "delete", "")
-    assert f"key: at least 6 signs of {first[:12]}" in refused(capsys, "runs", "delete", first[:5])
+    assert "key: at least 6 characters, as a deletion is final, got" in refused(capsys, "runs", "delete", first[:5])
     assert run(capsys, "runs", "delete", first[:12]).startswith(f"deleted {first[:12]}: ")
     assert not weights.exists()
     assert run(capsys, "runs", "delete", failed) == f"deleted {failed[:12]}: its failure\n"

@@ -61,7 +61,10 @@ def test_two_seeds_are_a_mean_without_an_interval() -> None:
     line = shown(chart, 0, "line")["1 head"]
     assert points(line) == [(4, 7.5), (8, 6)]
     assert line.low is None
-    assert "the mean of 2 seeds; dots: each restart. No intervals: fewer than 3 seeds." in chart.caption
+    assert (
+        "the mean of 2 seeds; dots: each restart. 4 of 4 runs ended at a budget: longer training may" in chart.caption
+    )
+    assert "No intervals: fewer than 3 seeds." in chart.caption
 
 
 def test_three_seeds_are_a_mean_with_its_interval() -> None:
@@ -72,7 +75,8 @@ def test_three_seeds_are_a_mean_with_its_interval() -> None:
     reach = 4.302653 * 3 / 3**0.5  # of Student's t with two degrees of freedom, from a table
     assert line.low == pytest.approx((9 - reach, 6))
     assert line.high == pytest.approx((9 + reach, 6))
-    assert "the mean of 3 seeds; dots: each restart. Bars: 95 % intervals of the mean over seeds" in chart.caption
+    assert "the mean of 3 seeds; dots: each restart." in chart.caption
+    assert "Bars: 95 % intervals of the mean over seeds" in chart.caption
     assert "of one seed" not in chart.caption
     (chart,) = WIDTH_FIGURE.shown(runs[:4], None)
     assert shown(chart, 0, "line")["1 head"].low == pytest.approx((9 - reach, 5.0))  # 8: of its restarts

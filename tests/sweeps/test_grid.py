@@ -264,7 +264,8 @@ def test_a_library_beside_the_study_is_that_file(tmp_path: Path, monkeypatch: py
     assert found == [str(folder / "facts.tsv"), str(other / "more.tsv")]
 
 
-def test_an_empty_study_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["# nothing yet\n", 'name = "x"\n[grid]\n'])
+def test_an_empty_study_is_refused(tmp_path: Path, text: str) -> None:
     """Else it would be a run of all defaults."""
-    with pytest.raises(StudyError, match="is empty: a study has a task, a model or a grid at least"):
-        read_study(written(tmp_path, "# nothing yet\n"))
+    with pytest.raises(StudyError, match="says nothing of what is studied: one of task, model, "):
+        read_study(written(tmp_path, text))

@@ -245,8 +245,8 @@ def test_vectors_that_cannot_be(tmp_path: Path, array: np.ndarray, message: str)
 
 def test_items_with_one_vector_are_refused(tmp_path: Path) -> None:
     twice = np.eye(3)
-    twice[2] = twice[0]
-    said = "item 3 has the vector of item 1: nothing can tell their edges apart"
+    twice[2] = 2 * twice[0]
+    said = "item 3 has the direction of an item before it: nothing can tell their edges apart"
     assert refusal("permutation", embeddings=npy(tmp_path, twice)).endswith(said)
 
 

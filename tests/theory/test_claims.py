@@ -356,16 +356,6 @@ def test_a_large_label_does_not_excuse_errors_of_others(tmp_path: Path) -> None:
     assert [(check.name, check.recomputed) for check in found.failed] == [("max_error", 8.0)]
 
 
-def test_of_one_class_alone_nothing_is_recalled(tmp_path: Path) -> None:
-    tensors = dict.fromkeys(("query", "key", "value"), np.ones((1, 1, 1))) | {"queries": np.ones((2, 1))}
-    tensors |= {"out": np.array([[[1.0, -1.0]]]), "contexts": np.array([[[1.0]], [[2.0]]])}
-    header = {"format": 1, "task": "associations", "profile": "plain", "claim": {"library_size": 2, "recalled": 1}}
-    for labels, failed in (([0, 0], ["classes"]), ([0, 1], [])):
-        tensors["labels"] = np.array(labels)
-        found = capax.verify(written(tmp_path / f"{labels[1]}.safetensors", tensors, header))
-        assert [check.name for check in found.failed] == failed
-
-
 def test_a_tolerance_within_which_one_answer_is_right_for_all_recalls_nothing(tmp_path: Path) -> None:
     one = np.ones((1, 1, 1))
     tensors = dict.fromkeys(("query", "key", "value", "out"), one) | {"queries": np.ones((2, 1))}

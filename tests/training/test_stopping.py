@@ -59,19 +59,20 @@ def test_a_complete_training_converges_where_it_does_not_stop_at_that(stop_when_
 
 
 def test_a_network_that_starts_far_off_may_learn() -> None:
-    """A loss far above a uniform guess's has diverged where it is no lower than at first."""
+    """A loss has diverged where it is far above that of a uniform guess, and of the first step."""
     training = Training(patience=9)
-    record = Record(library_size=100)
-    for epoch, loss in enumerate((90.0, 70.0, 80.0, 50.0)):
+    record = Record(library_size=100, first_loss=90.0)
+    for epoch, loss in enumerate((80.0, 60.0, 70.0, 899.0)):
         record.observe(epoch, recalled(0), loss, training, 1.0)
     assert record.stop_reason is None
-    record.observe(4, recalled(0), 95.0, training, 1.0)
+    record.observe(4, recalled(0), 901.0, training, 1.0)
     assert record.stop_reason == "diverged"
-    risen = Record(library_size=100, curve=[(0, 3, 1.0)])
-    risen.observe(1, recalled(3), 9.9, training, 1.0)
-    assert risen.stop_reason is None
-    risen.observe(2, recalled(3), 10.1, training, 1.0)
-    assert risen.stop_reason == "diverged"
+    for first in (0.5, None):  # of an older checkpoint
+        risen = Record(library_size=100, first_loss=first)
+        risen.observe(1, recalled(3), 9.9, training, 1.0)
+        assert risen.stop_reason is None
+        risen.observe(2, recalled(3), 10.1, training, 1.0)
+        assert risen.stop_reason == "diverged"
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])

@@ -115,7 +115,7 @@ def _kept(width: int) -> list[str]:
     """The columns that a terminal has room for."""
     kept = list(WIDTHS)
     for name in SPARE:
-        if sum(WIDTHS[one] + 1 for one in kept) > width:
+        if sum(WIDTHS[one] + 1 for one in kept) - 1 > width:
             kept.remove(name)
     return kept
 

@@ -189,12 +189,14 @@ def delete(key: str, *, store: Place = DEFAULT) -> None:
     Parameters
     ----------
     key
-        Key of the run or failure, or at least six signs of its beginning.
+        Key of the run or failure, or at least six characters of its beginning.
     """
     with Store(store, create=False) as opened:
         whole, runs = opened.find_key(key), opened.keys()
         if len(key) < LEAST_OF_A_KEY:
-            raise StoreError(f"key: at least {LEAST_OF_A_KEY} signs of {whole[:12]}, deleted for good, got {key!r}")
+            raise StoreError(
+                f"key: at least {LEAST_OF_A_KEY} characters, as a deletion is final, got {key!r} ({whole[:12]})"
+            )
         held = {
             "the run": whole in runs,
             "its failure": any(failure.key == whole for failure in opened.failures()),

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from capax.figures.expectations import about
 from capax.figures.lines import FEWEST_RESTARTS, Shown, reached
+from capax.results import Measurement
+from capax.text import counted
 
 
 def counts(shown: Shown) -> str:
     """How counts were made, and what dots are."""
     mean = "" if _alone(shown) else f", the mean of {_seeds(shown)}"
     dots = any(series.kind == "points" and series.faint for panel in shown.panels for series in panel.series)
-    return f"Count: {shown.group.runs[0].spec.protocol.words()}{mean}{'; dots: each restart' if dots else ''}."
+    how = shown.group.runs[0].spec.protocol.words()
+    return f"Count: {how}{mean}{'; dots: each restart' if dots else ''}.{at_their_budget(shown.group.runs)}"
+
+
+def at_their_budget(runs: Sequence[Measurement]) -> str:
+    """How many runs are no capacities since their trainings ended, with a space before it; empty where none is."""
+    ended = sum(
+        run.stop_reason == "budget" and run.capacity is None and run.spec.protocol.one_library and not run.whole
+        for run in runs
+    )
+    if not ended:
+        return ""
+    which = (
+        f"{ended} of {counted(len(runs), 'run')} ended at a budget" if len(runs) > 1 else "The run ended at its budget"
+    )
+    return f" {which}: longer training may recall more."
 
 
 def means(shown: Shown) -> str:

@@ -342,7 +342,13 @@ def check_writable(path: Path, name: str = "figure", kind: str | None = None) ->
     outputs.check(path, name, BEGINS.get(kind or ending))
 
 
-BEGINS = {"png": (b"\x89PNG", "PNG file"), "pdf": (b"%PDF", "PDF file"), "svg": (b"<?xml", "SVG file")}
+BEGINS = {
+    ending: (begins, f"{ending.upper()} file")
+    for ending, begins in {
+        **{"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml", "svgz": b"\x1f\x8b", "eps": b"%!PS", "ps": b"%!PS"},
+        **{"jpg": b"\xff\xd8", "jpeg": b"\xff\xd8", "gif": b"GIF8", "webp": b"RIFF", "tif": b"II*", "tiff": b"II*"},
+    }.items()
+}
 """How files of the usual formats begin: only such a file is overwritten."""
 
 

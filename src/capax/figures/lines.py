@@ -329,14 +329,21 @@ def reached(runs: Iterable[Measurement]) -> bool:
     return any(run.memorized >= run.library_size / 2 for run in runs)
 
 
+MOST_LEVELS = 4
+"""That are drawn as lines of their own."""
+
+
 def _limit(name: str, group: int, points: list[tuple[float, float]], ends: tuple[float, float]) -> list[Series]:
     levels = sorted({y for _, y in points})
     if len(levels) == 1:
         lines = [[(end, levels[0]) for end in ends]]
     elif len(set(points)) == len({x for x, _ in points}):  # one level at each place: it follows them
         lines = [sorted(set(points))]
-    else:
+    elif len(levels) <= MOST_LEVELS:
         lines = [sorted({point for point in points if point[1] == level}) for level in levels]
+    else:  # of each library another: as the points, their means
+        at = {x: [y for other, y in points if other == x] for x in sorted({x for x, _ in points})}
+        lines = [[(x, sum(values) / len(values)) for x, values in at.items()]]
     return [
         Series(name=name, kind="reference", x=tuple(x for x, _ in line), y=tuple(y for _, y in line), group=group)
         for line in lines

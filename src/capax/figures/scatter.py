@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from capax.errors import ReportError, TableError, shown
+from capax.figures import captions
 from capax.figures.chart import Chart, Series
 from capax.figures.columns import SIZES, Column, by, free, from_zero
 from capax.figures.groups import Group
@@ -302,7 +303,10 @@ def _imported(rows: Sequence[Row]) -> str:
 
 def _hollow(shown: Shown) -> str:
     hollow = any(series.hollow for panel in shown.panels for series in panel.series)
-    return "Hollow: lower bounds (the library was memorized whole, or training had not converged)." if hollow else ""
+    runs = [row[RUN] for row in shown.rows if RUN in row]
+    of_capacity = any(run.capacity is not None for run in runs)
+    why = "the library was memorized whole" + (", or protocol capacity did not converge" if of_capacity else "")
+    return f"{f'Hollow: lower bounds ({why}).' if hollow else ''}{captions.at_their_budget(runs)}".strip()
 
 
 def _differ(rows: Sequence[Row], asked: Asked) -> str:

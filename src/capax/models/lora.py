@@ -107,25 +107,7 @@ def check(spec: Lora) -> None:
     """
     if peft is None:
         raise SpecError("model: cannot import peft; is it broken?")
-    defaults = {field.name: field.default for field in dataclasses.fields(peft.LoraConfig)}
-    if taken := sorted({*spec.lora} & {*OF_CAPAX}):
-        raise SpecError(f"lora: not {taken[0]}: targets say where the adapter goes, and the base is left as it is")
-    refuse_unknown(spec.lora, {*defaults} - {*OF_CAPAX}, f"the LoraConfig of {spec.library}", "lora")
-    begins = spec.lora.get("init_lora_weights", True)
-    if begins not in AS_IT_IS:
-        allowed = ", ".join(map(str, AS_IT_IS))
-        raise SpecError(f"lora: init_lora_weights that leaves the base as it is ({allowed}), got {shown(begins)}")
-    for name, option in spec.lora.items():
-        if type(defaults[name]) is bool and name != "init_lora_weights" and type(option) is not bool:
-            raise SpecError(f"lora: {name} should be true or false, got {shown(option)}")
-    if (bias := spec.lora.get("bias", "none")) != "none":  # biases of the base stay trained where it has no adapter
-        raise SpecError(f"lora: bias 'none', which leaves the base as it is, got {shown(bias)}")
-    rank = spec.lora.get("r")
-    if type(rank) is not int or rank < 1:
-        raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
-    alpha: Any = spec.lora.get("lora_alpha", 1)
-    if type(alpha) not in (int, float) or not alpha > 0:
-        raise SpecError(f"lora: lora_alpha above 0, by which the adapter counts, got {shown(alpha)}")
+    rank = _refuse_options(spec)
     try:
         network = HuggingFace(weights=spec.base, set={})
     except SpecError as error:  # which names its own fields
@@ -150,6 +132,37 @@ def check(spec: Lora) -> None:
         object.__setattr__(spec, name, value)
     held_out_tokens(spec)
     _refuse_unbuildable(spec)
+
+
+def _refuse_options(spec: Lora) -> int:
+    """Refuse options of an adapter that cannot be built, or leave the base not as it is; the rank.
+
+    Raises:
+        SpecError: that names the option.
+    """
+    defaults = {field.name: field.default for field in dataclasses.fields(peft.LoraConfig)}
+    if taken := sorted({*spec.lora} & {*OF_CAPAX}):
+        raise SpecError(f"lora: not {taken[0]}: targets say where the adapter goes, and the base is left as it is")
+    refuse_unknown(spec.lora, {*defaults} - {*OF_CAPAX}, f"the LoraConfig of {spec.library}", "lora")
+    begins = spec.lora.get("init_lora_weights", True)
+    if begins not in AS_IT_IS:
+        allowed = ", ".join(map(str, AS_IT_IS))
+        raise SpecError(f"lora: init_lora_weights that leaves the base as it is ({allowed}), got {shown(begins)}")
+    for name, option in spec.lora.items():
+        if type(defaults[name]) is bool and name != "init_lora_weights" and type(option) is not bool:
+            raise SpecError(f"lora: {name} should be true or false, got {shown(option)}")
+    if (bias := spec.lora.get("bias", "none")) != "none":  # biases of the base stay trained where it has no adapter
+        raise SpecError(f"lora: bias 'none', which leaves the base as it is, got {shown(bias)}")
+    rank = spec.lora.get("r")
+    if type(rank) is not int or rank < 1:
+        raise SpecError(f"lora: r=RANK is required, a whole number from 1 on, got {shown(rank)}")
+    alpha: Any = spec.lora.get("lora_alpha", 1)
+    if type(alpha) not in (int, float) or not alpha > 0:
+        raise SpecError(f"lora: lora_alpha above 0, by which the adapter counts, got {shown(alpha)}")
+    dropout: Any = spec.lora.get("lora_dropout", 0.0)
+    if type(dropout) not in (int, float) or not 0 <= dropout < 1:
+        raise SpecError(f"lora: lora_dropout from 0 to below 1, got {shown(dropout)}")
+    return rank
 
 
 def _refuse_unbuildable(spec: Lora) -> None:
@@ -187,6 +200,7 @@ def _shuffle(base: nn.Module) -> None:
 
 
 def _adapted(spec: Lora, base: nn.Module, vocab_size: int) -> nn.Module:
+    _refuse_options(spec)  # a store may hold anything, and peft imports what some of them name
     if vocab_size > spec.known_tokens:
         raise SpecError(f"vocab_size: the base in {spec.base} knows {spec.known_tokens} tokens, got {vocab_size}")
     network: Any = base.network
@@ -236,6 +250,8 @@ def _check_patterns(spec: Lora, layers: Sequence[str]) -> None:
                 if any(re.match(rf"(.*\.)?({pattern})$", layer) for layer in layers):  # as peft does
                     if field == "rank_pattern" and (type(value) is not int or not 1 <= value <= width):
                         raise SpecError(f"lora: {field}: ranks from 1 to the base's width {width}, got {shown(value)}")
+                    if field == "alpha_pattern" and (type(value) not in (int, float) or not value > 0):
+                        raise SpecError(f"lora: {field}: factors above 0, got {shown(value)}")
                     continue
             raise SpecError(f"lora: {field}: {pattern!r:.80} matches no layer that has an adapter")
 
@@ -265,16 +281,20 @@ def held_out_tokens(spec: Lora) -> Int[Tensor, "windows n"]:
         raise SpecError(f"held_out: {path} has changed since the run was made")
     longest = huggingface.positions(huggingface.built_config(spec.frozen, spec.known_tokens))
     length = WINDOW if longest is None else min(WINDOW, longest)
-    return _windows(path, Path(spec.base), spec.known_tokens, length, str(spec.held_out_sha256))
+    file = Path(spec.base) / "tokenizer.json"
+    if not file.exists():
+        raise SpecError(f"held_out: {spec.base} has no tokenizer.json to read it by")
+    content = hashlib.sha256(file.read_bytes()).hexdigest()
+    return _windows(path, file, spec.known_tokens, length, str(spec.held_out_sha256), content)
 
 
 @lru_cache(maxsize=4)
-def _windows(path: Path, base: Path, known: int, length: int, sha256: str) -> Int[Tensor, "windows n"]:
-    file = base / "tokenizer.json"
-    if not file.exists():
-        raise SpecError(f"held_out: {base} has no tokenizer.json to read it by")
+def _windows(path: Path, file: Path, known: int, length: int, *contents: str) -> Int[Tensor, "windows n"]:
     try:
-        tokens = Tokenizer.from_file(str(file)).encode(read_text(path, "held_out", SpecError)).ids
+        tokenizer = Tokenizer.from_file(str(file))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokens = tokenizer.encode(read_text(path, "held_out", SpecError), add_special_tokens=False).ids
     except SpecError:
         raise
     except Exception as error:  # `tokenizers` raises nothing more special

@@ -91,9 +91,11 @@ class Modules(Ensemble[TorchModel]):
         return {"trainable": sum(sizes[name] for name in self.trainable), "total": sum(sizes.values())}
 
     def input_axis(self, name: str) -> int:
-        """The last, as torch's layers multiply by the transpose of their weights; GPT-2's own do not."""
+        """The last, as torch multiplies by the transpose of weights; GPT-2's own layers and some experts do not."""
         layer, _, last = name.rpartition(".")
-        return -2 if last == "weight" and inputs_first(self.template.get_submodule(layer)) else -1
+        module = self.template.get_submodule(layer)
+        experts = getattr(module, "is_transposed", False) and self.parameters[name].dim() == EXPERTS_DIM
+        return -2 if experts or (last == "weight" and inputs_first(module)) else -1
 
     def select(self, members: Int[Tensor, " k"]) -> Any:
         """A copy of some members, detached; their generators go on."""
@@ -215,6 +217,10 @@ def reported(name: str) -> Iterator[None]:
         if isinstance(error, torch.OutOfMemoryError | CapaxError) or MEMORY in str(error):
             raise
         raise ModuleError(f"module: {name} failed when it was asked ({said(error)})") from None
+
+
+EXPERTS_DIM = 4
+"""Axes of the weights of members' experts: member, expert, inputs and outputs."""
 
 
 def inputs_first(layer: nn.Module) -> bool:

@@ -126,8 +126,9 @@ def plan(
     size, total, outside = table["trainable_parameters"], table["total_parameters"], tried.outside
     remarks = [*left_out(question, table, tried.allowed), *question.untold()]
     narrowest: dict[tuple[int, ...], int] = {}
-    # beyond the domain also of the axis that is raised there the first that is enough
-    along = {len(question.axes) - 1} | ({question.axes.index(str(law.beyond))} if between else set())
+    along = {len(question.axes) - 1}
+    if reach > 1 and law.beyond in question.axes and law.beyond not in question.sizes:
+        along.add(question.axes.index(law.beyond))  # beyond the domain the fewest heads that are enough are shown
     for place in sorted(enough, key=lambda place: size[place]):
         narrowest.setdefault(tuple(value for axis, value in enumerate(keys[place]) if axis not in along), place)
     places = sorted(narrowest.values(), key=lambda place: (size[place], total[place]))

@@ -24,8 +24,8 @@ Announce = Callable[[str], AbstractContextManager[Callback | None]]
 
 NOISE_OF_RESTARTS = (
     "beyond noise: outside the base's interval, the {level:.0%} range of its best of {restarts} restarts in a repeated "
-    "study (new weights and batch order, same library); {share} of alternatives that change nothing fall outside, and "
-    "of a choice with four of them at least one in up to {four} of cases"
+    "study (new weights and batch order, same library); an alternative that changes nothing falls outside in {share} "
+    "of cases, and in up to {four} at least one of four such alternatives does"
 )
 NOISE_OF_SEARCH = "beyond noise: the {level:.0%} intervals of alternative and base do not overlap (a strict rule)"
 NO_NOISE = "noise is unknown: the base has no interval (mac needs at least two restarts)"

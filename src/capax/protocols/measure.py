@@ -92,6 +92,7 @@ def measure(
     if keep_weights and store is None:
         raise SpecError("keep_weights: weights are kept beside a store, but no store was given")
     run.task.refuse_faults()
+    run.protocol.refuse_to_start(run.training)
     refuse_too_large(run, where)
     with ExitStack() as stack:
         if not isinstance(workers, Workers):

@@ -37,6 +37,7 @@ from capax.specs import Model, Run, Task
 from capax.specs.apart import fields_of
 from capax.store import amounts, tables
 from capax.store.schema import Failure
+from capax.text import counted
 
 VARIED = frozenset(
     (
@@ -308,29 +309,37 @@ def _differs(table: Mapping[str, Sequence[Any]], name: str) -> bool:
 def figures_of(content: Content) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The figures that the runs fill, as far as a page can hold them, and why the others are not there.
 
-    Warns (`FigureFailed`) of each that failed, whatever its error was: the others, and the page, stand.
+    The first chart of every figure comes before the second of any. Warns (`FigureFailed`) of each that failed, whatever
+    its error was: the others, and the page, stand.
     """
-    shown: list[dict[str, Any]] = []
+    charts: dict[str, list[Any]] = {}
     missing: list[dict[str, Any]] = []
-    room = ROOM
     for name, figure in content.figures.items():
-        about = {"title": figure.title, "of": figure.of, "failed": False}
+        about = {"title": figure.title, "of": figure.of, "failed": False, "large": False}
         try:
-            for place, chart in enumerate(figure.shown(content.runs, content.law)):
-                size = len(chart.model_dump_json())
-                if size > room:
-                    reason = f"too many points for a page; draw it with capax figure {chart.name}"
-                    missing.append(about | {"title": chart.title, "reason": reason})
-                    continue
-                drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
-                shown.append({"id": f"{name}-{place}", "title": figure.title, "of": figure.of, **drawn})
-                room -= size
+            charts[name] = list(figure.shown(content.runs, content.law))
         except CapaxError as error:  # one that is of a file that cannot be read, too
             missing.append(about | {"reason": _nameless(str(error), content.folders)})
         except Exception as error:  # of memory, too: what a figure took is free again
             reason = shorten(f"{type(error).__name__}: {error}", LONGEST_REASON, placeholder=" ...")
             warnings.warn(f"figure {name} failed: {reason}", FigureFailed, stacklevel=2)
             missing.append(about | {"reason": _nameless(reason, content.folders), "failed": True})
+    kept, room = set[tuple[str, int]](), ROOM
+    for place, name in sorted((place, name) for name, found in charts.items() for place in range(len(found))):
+        if (size := len(charts[name][place].model_dump_json())) <= room:
+            kept.add((name, place))
+            room -= size
+    shown: list[dict[str, Any]] = []
+    for name, found in charts.items():
+        figure = content.figures[name]
+        about = {"title": figure.title, "of": figure.of}
+        for place, chart in enumerate(found):
+            if (name, place) in kept:
+                drawn = {"chart": chart.model_dump(), "plot": interactive.figure(chart)}
+                shown.append({"id": f"{name}-{place}", **about, **drawn})
+        if out := sum((name, place) not in kept for place in range(len(found))):
+            reason = f"{out} of {counted(len(found), 'chart')}; capax figure {name} draws them"
+            missing.append(about | {"reason": reason, "failed": False, "large": True})
     return shown, missing
 
 

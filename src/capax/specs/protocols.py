@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from capax.errors import SpecError
 from capax.specs.spec import MOST_TRAININGS, Size, Spec
 from capax.specs.training import Training
 from capax.text import counted, listed
@@ -107,9 +108,16 @@ class _Protocol(Spec):
         Raises:
             ValueError: that names the field.
         """
+
+    def refuse_to_start(self, training: Training) -> None:
+        """Refuse a training that runs of earlier versions may have, but no new one.
+
+        Raises:
+            SpecError: that names the field.
+        """
         if self.asks_when_complete and not training.stop_when_complete:
             name = type(self).__name__.lower()
-            raise ValueError(
+            raise SpecError(
                 f"stop_when_complete: True, as protocol {name!r} asks when a library is complete, got False"
             )
 

@@ -203,7 +203,9 @@ class Training(Spec):
             ends.append(f"{self.time_limit:g} seconds")
         ends += ["the library is complete"] if self.stop_when_complete else []
         if self.cycle_tolerance is not None:
-            ends.insert(0, f"a cycle changes the bits known by less than {100 * self.cycle_tolerance:.3g} %")
+            ends.insert(
+                0, f"a cycle from the third on changes the bits known by less than {100 * self.cycle_tolerance:.3g} %"
+            )
         batch = "the whole library" if all(self.batch_size >= size for size in library_sizes) else str(self.batch_size)
         rate = f"{self.NAMES[self.optimizer]} at {self.lr:g}{self._unusual()}, {self.schedule}"
         if self.cycle_steps is not None:

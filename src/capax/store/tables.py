@@ -25,6 +25,7 @@ from capax.specs import Run
 from capax.store import DEFAULT, Store, published, record
 from capax.store.conditions import where as where
 from capax.store.frames import Backend, given
+from capax.store.importing import REQUIRED
 
 ROWS_AT_ONCE = 1000
 """Runs that are made rows of a table together."""
@@ -140,9 +141,15 @@ def check_export(path: Path) -> None:
         ReportError: when it cannot be written, or is another file.
     """
     _check_ending(path)
-    outputs.check(
-        path, "export", (b"PAR1", "Parquet file") if path.suffix == ".parquet" else (b"key,", "table of runs")
-    )
+    if path.suffix == ".parquet":
+        outputs.check(path, "export", (b"PAR1", "Parquet file"))
+        return
+    outputs.check(path, "export")
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb") as file:
+            first = file.readline(200).decode(errors="replace").strip().partition(",")[0]
+        if first not in (*REQUIRED, "key"):
+            raise TableError(f"export: {path} is there, and no table of runs; name another file")
 
 
 def _check_ending(path: Path) -> None:

@@ -33,6 +33,8 @@ DRAWN = {"random", "all", *GRAPHS, *EMBEDDINGS}
 """What these fields are where nothing is named."""
 NO_AXES = ("task", "model", "protocol")
 Parts = dict[str, type[Spec]]
+STUDIED = ("task", "model", "training", "protocol", "grid", "zip")
+"""Tables of which a study has one at least: else it would be a run of all defaults."""
 KNOWN = ("store", "seed", "task", "model", "training", "protocol", "grid", "zip", "change", "name", "tags")
 
 
@@ -78,12 +80,13 @@ def read_study(path: Path | str, *, allow_many: bool = False) -> Study:
     path = Path(path)
     whole_path(path, "study", StudyError)
     tables = _parse(path)
-    if not tables:
-        raise StudyError(f"{path}: is empty: a study has a task, a model or a grid at least")
     try:
-        return _study(path, tables, allow_many)
+        study = _study(path, tables, allow_many)
     except (SpecError, LibraryError) as error:
         raise StudyError(f"{path}: {error}") from None
+    if not any(tables.get(name) for name in STUDIED):
+        raise StudyError(f"{path}: says nothing of what is studied: one of {', '.join(STUDIED)} at least")
+    return study
 
 
 def combinations(path: Path | str) -> int:

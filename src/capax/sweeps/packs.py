@@ -7,7 +7,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -38,12 +38,14 @@ def shape_of(run: Run, device: str) -> str:
     return hashlib.sha256(json.dumps([fields, here], sort_keys=True).encode()).hexdigest()
 
 
-def refuse(runs: Iterable[Run], device: devices.Device) -> None:
-    """Refuse runs that a device cannot compute, before any is begun.
+def refuse(runs: Collection[Run], device: devices.Device) -> None:
+    """Refuse runs that a device cannot compute, or that nobody starts any more, before any is begun.
 
     Raises:
-        DeviceError: that names the field.
+        DeviceError: that names the field, as SpecError does.
     """
+    for run in runs:
+        run.protocol.refuse_to_start(run.training)
     for precision, optimizer in sorted({(run.training.precision, run.training.optimizer) for run in runs}):
         devices.refuse(device, precision, optimizer)
 

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
+from scipy.spatial import cKDTree
 
 from capax import arrays
 from capax.errors import LibraryError
@@ -196,10 +197,6 @@ def describe(path: Path, given: dict[str, Any]) -> dict[str, Any]:
     return {**found, "library": whole_path(path, "library", LibraryError), "library_sha256": content_hash(examples)}
 
 
-MOST_CENTRES = 10_000
-"""Labels that are tried as the constant that most labels are close to, those first that occur most often."""
-
-
 def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -> float:
     """Share of labels that one constant is close to: the centres of each number's fullest window, or a label.
 
@@ -213,7 +210,6 @@ def constant_share(labels: Float[np.ndarray, "items d_out"], tolerance: float) -
         hits &= (column >= ordered[start]) & (column <= ordered[start] + 2 * tolerance)
     most = int(hits.sum())
     if labels.shape[1] > 1:
-        kinds, counts = np.unique(labels, axis=0, return_counts=True)
-        for label in kinds[np.argsort(-counts, kind="stable")[:MOST_CENTRES]]:
-            most = max(most, int((np.abs(labels - label) <= tolerance).all(axis=1).sum()))
+        near = cKDTree(labels).query_ball_point(labels, tolerance, p=np.inf, return_length=True)
+        most = max(most, int(near.max()))
     return max(most, 1) / len(labels)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from capax.errors import LibraryError
 from capax.specs.relations import Relations
 from capax.tasks import relation_files
+from capax.tasks.directions import repeats, unit
 
 STEPS = 200
 SHRINK = 0.9
@@ -49,17 +50,20 @@ def draw(spec: Relations, d_model: int, generator: np.random.Generator) -> Float
 def _some(
     table: Float[np.ndarray, "tokens channels"], spec: Relations, generator: np.random.Generator
 ) -> Float[np.ndarray, "items channels"]:
-    """Vectors of tokens, drawn without repeats; of tokens with one vector the first is taken, and none without."""
-    usable = _distinct(table)
+    """Vectors of tokens, drawn without repeats, of tokens or of directions."""
+    usable = np.flatnonzero(table.any(axis=1))
     assert spec.n_items is not None
     if spec.n_items > len(usable):
         raise LibraryError(f"n_items: {spec.embeddings} has {len(usable)} tokens, got {spec.n_items}")
-    return table[generator.choice(usable, spec.n_items, replace=False)].astype(np.float64)
-
-
-def _distinct(table: Float[np.ndarray, "tokens channels"]) -> Int[np.ndarray, " usable"]:
-    first = np.sort(np.unique(table, axis=0, return_index=True)[1])
-    return first[table[first].any(axis=1)]
+    chosen = generator.choice(usable, spec.n_items, replace=False)
+    while len(again := repeats(table[chosen].astype(np.float64))):
+        others = np.setdiff1d(usable, chosen)
+        if len(others) < len(again):
+            raise LibraryError(
+                f"n_items: {spec.embeddings} has fewer tokens of different directions, got {spec.n_items}"
+            )
+        chosen[again] = generator.choice(others, len(again), replace=False)
+    return table[chosen].astype(np.float64)
 
 
 def gaussian(n_items: int, d_model: int, generator: np.random.Generator) -> Float[np.ndarray, "items channels"]:
@@ -88,12 +92,6 @@ def low_coherence(n_items: int, d_model: int, generator: np.random.Generator) ->
         products -= np.clip(products, -allowed, allowed)
         vectors = unit(vectors - products @ vectors)
     return best
-
-
-def unit(vectors: Float[np.ndarray, "items channels"]) -> Float[np.ndarray, "items channels"]:
-    """Each row over its norm, in float64; none may be zero."""
-    vectors = vectors / np.abs(vectors).max(axis=1, keepdims=True)  # else the squares can overflow, or vanish
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def welch_bound(n_items: int, d_model: int) -> float:

@@ -28,6 +28,7 @@ from capax.errors import LibraryError
 from capax.inputs import read_npy, regular, stamps, whole_path
 from capax.specs.relations import EMBEDDINGS, GRAPHS, HF, Relations
 from capax.tasks import token_tables
+from capax.tasks.directions import repeats
 
 COLUMNS = ("source", "target")
 UNIT = 1e-3
@@ -180,7 +181,7 @@ def read_embeddings(
 
     Raises:
         LibraryError: when there is no such array, an item has no vector, a vector no item, or one is not finite or
-            zero, or two items have one vector; the message names the item (from 1).
+            zero, or two items have one direction; the message names the item (from 1).
     """
     if path.suffix != ".npy":
         raise LibraryError(f"embeddings: {', '.join(EMBEDDINGS)}, a .npy file, or hf:FOLDER, got {str(path)!r}")
@@ -207,13 +208,11 @@ def read_embeddings(
     zero = np.flatnonzero(~vectors.any(axis=1))
     if len(zero):
         raise LibraryError(f"embeddings: {path}: {_item(int(zero[0]), names)} is a zero vector: it has no direction")
-    _, first, which = np.unique(vectors, axis=0, return_index=True, return_inverse=True)
-    twice = np.flatnonzero(first[which.ravel()] != np.arange(len(vectors)))
-    if len(twice):
-        later, earlier = int(twice[0]), int(first[which.ravel()[twice[0]]])
+    again = repeats(vectors)
+    if len(again):
         raise LibraryError(
-            f"embeddings: {path}: {_item(later, names)} has the vector of {_item(earlier, names)}: nothing can tell "
-            "their edges apart"
+            f"embeddings: {path}: {_item(int(again[0]), names)} has the direction of an item before it: nothing can "
+            "tell their edges apart"
         )
     return vectors
 

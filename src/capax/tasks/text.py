@@ -88,8 +88,8 @@ class TextLibrary(TokenLibrary):
         notes = [
             f"{repeated} of {learned.cut} windows ({repeated / learned.cut:.2%}) repeat others of the half; each is "
             "kept once",
-            f"{shared} of {len(other)} windows of the other half ({shared / len(other):.2%}) are windows of this one; "
-            "its control leaves them out",
+            f"{shared} of {len(other)} windows of the other half ({shared / len(other):.2%}) are windows of this one, "
+            "token for token; its control leaves them out, but not windows that share a part with one of this half",
             f"{learned.left_over} of {len(corpus.tokens)} tokens ({learned.left_over / len(corpus.tokens):.2%}), at "
             "the ends of documents, fill no window",
         ]

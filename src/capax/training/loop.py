@@ -181,6 +181,9 @@ class Course:
         first = self.records[self.active[training[0]]]
         losses, ended = self.learner.step(self.pack.training.lr_at(first.steps, first.budget))
         self._sums = self._sums + losses
+        if first.steps == 0:
+            for place, loss in zip(training, losses[training].tolist(), strict=True):
+                self.records[self.active[place]].first_loss = loss
         for place in training:
             self.records[self.active[place]].steps += 1
             self._steps_since[place] += 1

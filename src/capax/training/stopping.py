@@ -12,7 +12,7 @@ from capax.specs import Training
 from capax.tasks.library import Evaluation
 
 DIVERGED_LOSS = 10.0
-"""A mean loss beyond this many times that of a uniform guess, and no lower than at first, counts as diverged, as one
+"""A mean loss beyond this many times the larger of a uniform guess's and the first step's counts as diverged, as one
 that is not finite does: a network may start far off, and learn."""
 
 
@@ -72,6 +72,7 @@ class Record:
         curve: `(epoch, memorized, loss)` at each evaluation; the loss is the mean over the epochs since the last one
             (None before the first step); epochs are whole ones.
         budget: steps until it stops, if there is such a budget.
+        first_loss: of its first step; None before that, and in older checkpoints.
         highest: the most items that any evaluation recalled.
         score, metrics: how good the best evaluation was, and what else the task measures there.
         complete: whether an evaluation left nothing to learn.
@@ -88,6 +89,7 @@ class Record:
     score: tuple[float, ...] = ()
     metrics: dict[str, float] = field(default_factory=dict)
     complete: bool = False
+    first_loss: float | None = None
     lowest_loss: float = math.inf
     stale: int = 0
     steps: int = 0
@@ -121,10 +123,9 @@ class Record:
             out_of_time: whether the training ends here.
         """
         memorized = evaluation.memorized
-        first = next((before for _, _, before in self.curve if before is not None), math.inf)
         finite = loss is None or math.isfinite(loss)
         self.curve.append((epoch, memorized, loss if finite else None))
-        risen = loss is not None and loss > DIVERGED_LOSS * uniform_loss and loss >= first
+        risen = loss is not None and loss > DIVERGED_LOSS * max(uniform_loss, self.first_loss or 0.0)
         if not finite or (risen and not evaluation.complete):
             self.best = max(self.best, 0)
             self.stop_reason = "diverged"

@@ -48,7 +48,7 @@ def saturation(
     if out is not None:
         if out.suffix != ".npy":
             raise CapaxError(f"out: a .npy file, got {out}")
-        outputs.check(out)
+        outputs.check(out, ours=(b"\x93NUMPY", "array"))
     if figure is not None:
         check_writable(figure, "figure")
     memory = load(key, store)

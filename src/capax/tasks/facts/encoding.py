@@ -135,11 +135,19 @@ def encoding(spec: Facts, table: Table, pretrained: Pretrained | None = None) ->
     return made
 
 
+MOST_CODES = 2**26
+"""Codes among which those of entities are drawn."""
+
+
 def _codes(entities: int, length: int) -> tuple[np.ndarray, int]:
     """Entities as numbers of so many digits, in no order: the least base in which there are enough."""
     base = max(int(np.ceil(entities ** (1 / length) - 1e-9)), 2)
     while base**length < entities:
         base += 1
+    if base**length > MOST_CODES:
+        raise FactsError(
+            f"code_len: {base} signs make {base}^{length} codes, of which at most {MOST_CODES} are drawn from"
+        )
     numbers = np.random.default_rng(0).permutation(base**length)[:entities]
     places = base ** np.arange(length - 1, -1, -1)
     return (numbers[:, None] // places % base).ravel(), base
@@ -173,7 +181,8 @@ def prepared(spec: Facts) -> Prepared:
         TokenizationError: for a tokenizer that cannot be read.
     """
     path = Path(spec.library)
-    files = sorted(path.glob("data.*")) if is_folder(path, "facts", FactsError) else [path]
+    folder = is_folder(path, "facts", FactsError)
+    files = sorted([*path.glob("data.*"), *path.glob("index.*")]) if folder else [path]
     tokens = None
     if spec.tokenizer is not None and spec.tokenization == "bpe":
         place = file_of(Path(spec.tokenizer))

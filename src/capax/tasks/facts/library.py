@@ -40,7 +40,7 @@ def draw(spec: Facts, size: int, generator: np.random.Generator) -> Table:
         raise LibraryError(f"tokenizer: {spec.tokenizer} has changed since it was read")
     table = found.table
     if size < len(table):
-        if spec.ambiguous == "any":  # whole pairs, but for the last: what luck and a code need is by a pair's answers
+        if spec.ambiguous == "any":  # whole pairs, but for the last: chance and bits follow from the answers of each
             order = generator.permutation(int(table.pairs.max()) + 1)[table.pairs]
             rows = np.argsort(order, kind="stable")[:size]
         else:
@@ -126,8 +126,8 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
         if not spec.known.entropy_per_fact:
             notes.append("each relation has one answer only, so its facts have no bits: any network recalls them")
         recallable = size
-        if spec.ambiguous in ("any", "keep"):
-            table = found.table if generator is None else draw(spec, size, generator)
+        if generator is not None and spec.ambiguous in ("any", "keep"):  # else each library has other pairs
+            table = draw(spec, size, generator)
             pairs = ambiguity(table)
             if spec.ambiguous == "keep":
                 recallable = pairs.ceiling

@@ -80,6 +80,12 @@ class FactMemory:
             answer.append(token)
             if encoding.over(table, number, answer):
                 break
+        else:
+            if len(answer) < longest:
+                raise FactsError(
+                    f"key: too long: {len(answer)} of {longest} tokens of an answer fit beside it into the {width} "
+                    "that the model reads"
+                )
         said = encoding.words(table, answer)
         known = self._known(key, number)
         return FactRecall(

@@ -33,7 +33,10 @@ class Check(Result):
     claimed: float
     recomputed: float | None
     holds: bool
-    allowed: Annotated[float | None, Field(description="What it may be at most, where that is not the claimed.")] = None
+    allowed: Annotated[
+        float | None,
+        Field(description="What it may be at most, where that is not the claimed: of the label nearest to its own."),
+    ] = None
 
 
 class Verified(Result):
@@ -59,7 +62,7 @@ def verify(path: Path | str) -> Verified:
     The file is one that `capax construct … --save` or `capax runs save` wrote. Outputs and scores are those of the
     plain definition, in float64. An error may be up to four times the claimed one, for rounding differs between
     machines; the tolerance within which real labels count as recalled must be less than that within which one answer
-    is right for all of them, and of classes there must be two at least; an F1 or a margin must be what is claimed, but
+    is right for all of them; an F1 or a margin must be what is claimed, but
     for rounding of the very scores that make it. Items of relations must be of unit norm, within 1e-6. A margin is one
     of scores, which grow with the weights: of weights of other sizes margins do not compare.
 
@@ -119,18 +122,14 @@ def _associations(file: ClaimFile, header: AssociationHeader) -> tuple[Check, ..
             Check(
                 name="max_error",
                 claimed=claim.max_error,
-                recomputed=found.max_error,
+                recomputed=float(found.errors.flat[worst := int((found.errors / allowed).argmax())]),
                 holds=bool((found.errors <= allowed).all()),
-                allowed=float(allowed.max()),
+                allowed=float(np.broadcast_to(allowed, found.errors.shape).flat[worst]),
             )
         )
     if claim.recalled is not None:
         holds = found.recalled >= claim.recalled
         checks.append(Check(name="recalled", claimed=claim.recalled, recomputed=found.recalled, holds=holds))
-    labels = file.tensors["labels"]
-    if claim.recalled is not None and np.issubdtype(labels.dtype, np.integer) and rows > 1:
-        kinds = len(np.unique(labels))  # of one class, what is recalled tells nothing
-        checks.append(Check(name="classes", claimed=2, recomputed=kinds, holds=kinds >= 2))
     if claim.recalled is not None and claim.tolerance is not None and rows > 1:
         # of so wide a tolerance that one answer is right for all, what is recalled tells nothing
         checks.append(
