@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 import capax
-from capax.store import tables
+from capax.store import table_files
 
 TABLE_1 = {"a": 145.27, "b": -0.13, "c": 1.29, "d": 0.13, "e": 0.20, "alpha": 400.0, "beta": 900.0}
 """The published one-layer law, with a plateau that a library of 16000 can show."""
@@ -75,7 +75,7 @@ def main() -> None:
 
 def in_bits() -> None:
     """The laws that ship, fitted anew, and a plan that `capax plan` answers without further options."""
-    shipped = tables.from_file("reference:capacity")
+    shipped = table_files.from_file("reference:capacity")
     rows = pl.concat([shipped] * (-(-500 // len(shipped))))[:500]
     rng = np.random.default_rng(0)  # other sizes and bits: repeats of an architecture would count once
     larger = pl.Series(rng.uniform(0.5, 2, len(rows)))
@@ -86,7 +86,7 @@ def in_bits() -> None:
         f"laws  fit of the law of capacity, 500 rows: {fit * 1e3:.0f} ms (goal 1000), 1000 draws of it: {drawn:.2f} s",
         flush=True,
     )
-    curves = tables.from_file("reference:exposures").filter(pl.col("optimizer") == "soap")
+    curves = table_files.from_file("reference:exposures").filter(pl.col("optimizer") == "soap")
     fit = seconds(lambda: capax.ExposureLaw().fit(curves))
     print(f"laws  fit of the law of exposures, {len(curves)} points: {fit * 1e3:.0f} ms (goal 1000)", flush=True)
     law = capax.load_law("reference")

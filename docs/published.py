@@ -25,7 +25,7 @@ from capax.laws.rows import left_out as folds
 from capax.planning.answers import predicted
 from capax.planning.fill import Fill
 from capax.planning.known import Seen
-from capax.store import tables
+from capax.store import table_files, tables
 
 PAGE = Path(__file__).with_name("laws.md")
 FORMS = ("bits", "power", "ecm", "exponential", "logistic", "polynomial")
@@ -64,7 +64,7 @@ LEFT_OUT, SHARES = 10, (0.5, 0.8, 0.95)
 
 def laws() -> dict[str, Law]:
     """Laws in bits, of the networks that ship with capax: of the size alone, and that of capacity as it ships."""
-    alike = tables.where(tables.from_file("reference:capacity"), ["vocab_size=100", "loss=all"])
+    alike = tables.where(table_files.from_file("reference:capacity"), ["vocab_size=100", "loss=all"])
     power = capax.PowerLaw(axes=[SIZE], target="capacity_bits").fit(alike)
     return {"power": power, "capacity": load_law("reference")}
 
@@ -102,7 +102,7 @@ def rounded(bits: float) -> str:
 
 def networks() -> list[str]:
     """Morris et al. 2025, row by row."""
-    rows = tables.where(tables.from_file("published:morris2025"), ["precision=float32"]).sort(SIZE)
+    rows = tables.where(table_files.from_file("published:morris2025"), ["precision=float32"]).sort(SIZE)
     rows = rows.with_columns(n_heads=pl.lit(HEADS), d_head=pl.col("d_model") // HEADS)
     held, found = rows["capacity_bits"].to_numpy(), laws()
     columns = [f"{name}: {what}" for name in found for what in ("predicted (95 %)", "predicted / published")]
@@ -144,14 +144,14 @@ def by_source() -> list[str]:
         counts = f"{sizes[0]:,.0f} to {sizes[-1]:,.0f}"
         return f"| {' | '.join((who, counts, published, *ends, times(found['power'], sizes)))} |"
 
-    bounds = tables.from_file("published:allenzhu2024").filter(pl.col("total_parameters_low").is_not_null())
+    bounds = table_files.from_file("published:allenzhu2024").filter(pl.col("total_parameters_low").is_not_null())
     for row in bounds.iter_rows(named=True):
         sizes = np.array([row["total_parameters_low"], row["total_parameters_high"]], dtype=float)
         low, high = row["bits_per_parameter_low"], row["bits_per_parameter_high"]
         published = f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
         who = f"Allen-Zhu and Li 2024, {row['exposures']} exposures, {row['network']}"
         lines.append(line(who, published, sizes, row["exposures"]))
-    for (base,), rows in tables.from_file("published:nguyen2026").group_by("base_parameters", maintain_order=True):
+    for (base,), rows in table_files.from_file("published:nguyen2026").group_by("base_parameters", maintain_order=True):
         sizes = rows["adapter_parameters"].to_numpy().astype(float)
         density = rows["capacity_bits"].to_numpy() / sizes
         published = f"{density.min():.2g} to {density.max():.2g}"
@@ -170,7 +170,7 @@ def formula(ours: Law) -> str:
 def section() -> str:
     """Both tables, and where the published networks lie."""
     found = laws()
-    row = tables.where(tables.from_file("published:morris2025"), ["precision=float32"]).row(0, named=True)
+    row = tables.where(table_files.from_file("published:morris2025"), ["precision=float32"]).row(0, named=True)
     outside = [one for one in found["power"].domain_.outside_in_words(row) if not one.startswith(SIZE)]
     forms = "; ".join(
         f"{name}: C = {formula(ours)}, fitted to {len(ours.rows_.counts)} networks of {low:,.0f} to {high:,.0f} "
@@ -203,12 +203,12 @@ def left_out(found: Comparison, name: str) -> float:
 def on_grid() -> Comparison:
     """Laws on networks that differ in width, heads and length alone."""
     others = [LAWS[name](degree=DEGREE) if name == "polynomial" else LAWS[name]() for name in FORMS]
-    return compare(tables.from_file("reference:grid"), [load_law("reference"), *others])
+    return compare(table_files.from_file("reference:grid"), [load_law("reference"), *others])
 
 
 def grid() -> str:
     """Their errors, and the exponents of the power law."""
-    rows, found = tables.from_file("reference:grid"), on_grid()
+    rows, found = table_files.from_file("reference:grid"), on_grid()
     widest, most = f"width {found.largest_width:.0f}", f"{found.largest_heads:.0f} heads"
     lines = head("law", "parameters", "in sample", "left out", widest, most, "AIC", "BIC")
     for score in found.scores:
@@ -249,7 +249,7 @@ def held_out(rows: pl.DataFrame, laws_asked: Sequence[Law]) -> str:
         held = rows[law.target].to_numpy()
         inside, error = int(((low <= held) & (held <= high)).sum()), np.abs(value / held - 1).mean()
         found.append(f"{inside} of {len(rows)} lie in the interval of law {law.name} (mean error {error:.1%})")
-    both = rows.join(tables.from_file("reference:capacity"), on=SHAPE, suffix="_fitted")
+    both = rows.join(table_files.from_file("reference:capacity"), on=SHAPE, suffix="_fitted")
     both = both.drop_nulls("capacity_bits_fitted")
     apart = np.log((both["capacity_bits"] / both["capacity_bits_fitted"]).to_numpy())
     return (
@@ -279,7 +279,7 @@ def libraries() -> str:
 
 def coverage() -> str:
     """How many of the networks that are left out of fits lie in the intervals of the law of capacity."""
-    rows = tables.from_file("reference:capacity").drop_nulls("capacity_bits")
+    rows = table_files.from_file("reference:capacity").drop_nulls("capacity_bits")
     lines = head("left out at a time", *(f"{share:.0%} intervals" for share in SHARES))
     for words, names in (("a tenth of the architectures", SHAPE), ("a tenth of the families", OF_A_FAMILY)):
         groups = np.unique(rows.select(pl.concat_str(pl.col(names).cast(str), separator=" ")), return_inverse=True)[1]
@@ -290,13 +290,13 @@ def coverage() -> str:
             ends = [law.predict_interval(asked, share) for share in SHARES]
             inside += [((low <= bits) & (bits <= high)).sum() for low, high in ends]
         lines.append(f"| {words} | {' | '.join(f'{count / len(rows):.0%}' for count in inside)} |")
-    law = CapacityLaw().fit(tables.from_file("reference:capacity"))
+    law = CapacityLaw().fit(table_files.from_file("reference:capacity"))
     return "\n".join([*lines, "", f"Of the variance, networks of a family have {law.common_.share:.0%} in common.", ""])
 
 
 def deeper() -> str:
     """The law of capacity fitted to shallow networks and asked for deeper ones, and how its interval goes on."""
-    rows = tables.from_file("reference:capacity")
+    rows = table_files.from_file("reference:capacity")
     law = CapacityLaw().fit(rows.filter(pl.col("n_layers") <= SHALLOW))
     deep, parts = rows.drop_nulls("capacity_bits").filter(pl.col("n_layers") > SHALLOW), []
     for (layers,), some in deep.sort("n_layers").group_by("n_layers", maintain_order=True):
@@ -319,7 +319,7 @@ def deeper() -> str:
 
 def distance() -> str:
     """The law of capacity fitted to the smaller networks, and asked for the larger ones."""
-    every = tables.from_file("reference").drop_nulls("capacity_bits").sort(SIZE)
+    every = table_files.from_file("reference").drop_nulls("capacity_bits").sort(SIZE)
     ends = [f"{low:g} to {high:g} times" if np.isfinite(high) else f"{low:g} times and more" for low, high in BANDS]
     lines = head("networks", "fitted to those of up to", "number fitted", *ends)
     for kind, largest in ((kind, largest) for kind, ends in LARGEST.items() for largest in ends):
@@ -342,7 +342,7 @@ def distance() -> str:
 
 def sizes() -> str:
     """The law of capacity over each count of parameters, with all its terms and by the count alone."""
-    rows = tables.from_file("reference:capacity")
+    rows = table_files.from_file("reference:capacity")
     lines = head("P", "with all terms: in sample", "left out", "by P alone: in sample", "left out")
     for size in get_args(Size):
         scores = [compare(rows, [CapacityLaw(size=size, axes=axes)]).scores[0] for axes in (None, [])]

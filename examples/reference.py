@@ -11,7 +11,7 @@ from pathlib import Path
 import capax
 from capax.laws.compare import ITEMS
 from capax.laws.law import Law
-from capax.store import tables
+from capax.store import table_files
 
 GRID = (
     "the study that ships with capax: items at convergence, extrapolated to eight times as many steps; one layer, "
@@ -44,7 +44,7 @@ STUDIES: dict[str, tuple[tuple[Law, ...], str]] = {
 
 def main(folder: str = "src/capax/data/reference") -> None:
     for name, (laws, note) in STUDIES.items():
-        study = tables.from_file(name)
+        study = table_files.from_file(name)
         if name == "reference:relations":
             study = study.filter(study["d_model"] >= FEWEST_CHANNELS)
         if name == "reference:exposures":

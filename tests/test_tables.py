@@ -20,7 +20,7 @@ from capax.specs import (
     Sequences,
     Transformer,
 )
-from capax.store import tables
+from capax.store import table_files, tables
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_files_come_back(store: Path, tmp_path: Path) -> None:
     rows.write_csv(tmp_path / "r.csv")
     rows.write_parquet(tmp_path / "r.parquet")
     for path in (tmp_path / "r.csv", tmp_path / "r.parquet"):
-        back = tables.from_file(path)
+        back = table_files.from_file(path)
         assert back["memorized_above_chance"].to_list() == rows["memorized_above_chance"].to_list()
         assert back.columns == rows.columns
 
@@ -72,12 +72,12 @@ def test_files_are_joined(store: Path, tmp_path: Path) -> None:
     rows = capax.read(store)
     rows.write_csv(tmp_path / "a.csv")
     rows.drop("seconds").write_parquet(tmp_path / "b.parquet")
-    both = tables.from_files([tmp_path / "a.csv", tmp_path / "b.parquet"])
+    both = table_files.from_files([tmp_path / "a.csv", tmp_path / "b.parquet"])
     assert len(both) == 6
     assert both["seconds"].null_count() == 3
     rows.with_columns(n_heads=pl.lit([1])).select("n_heads").write_parquet(tmp_path / "c.parquet")
     with pytest.raises(CapaxError, match=r"^data: .*fit"):
-        tables.from_files([tmp_path / "a.csv", tmp_path / "c.parquet"])
+        table_files.from_files([tmp_path / "a.csv", tmp_path / "c.parquet"])
 
 
 def test_where(store: Path) -> None:
@@ -128,7 +128,7 @@ def test_bad_files(tmp_path: Path) -> None:
         ("broken.parquet", "cannot read"),
     ):
         with pytest.raises(CapaxError, match=said):
-            tables.from_file(tmp_path / name)
+            table_files.from_file(tmp_path / name)
     with pytest.raises(StoreError, match="no such file"):
         capax.read(tmp_path / "none.db")
 

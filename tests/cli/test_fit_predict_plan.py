@@ -12,7 +12,7 @@ import pytest
 from commands import narrow, refused, run, without_answer
 
 import capax
-from capax.store import Store, tables
+from capax.store import Store, table_files
 
 STUDY = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 COUNTRIES = Path(__file__).parents[2] / "examples" / "facts" / "countries.tsv"
@@ -95,7 +95,7 @@ def test_rows_at_convergence_are_counted_in_what_they_can_hold(capsys: pytest.Ca
     ask = ("fit", "--data", "reference:grid", "--law", "power", "--compare", "--degree", "1", "--json")
     found = json.loads(run(capsys, *ask))
     assert found["options"]["target"] == "capacity_items"
-    bits = tables.from_file("reference:grid")["capacity_bits"]
+    bits = table_files.from_file("reference:grid")["capacity_bits"]
     assert found["comparison"]["counts"] == bits.to_list(), "whichever law is asked for"
     sizes = {"seq_len": 8, "n_heads": 1, "d_model": 16}
     (after_600_steps,) = pl.read_csv(STUDY).filter(**sizes)["memorized_above_chance"]
@@ -197,7 +197,7 @@ def test_kinds_that_a_law_does_not_depend_on(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.slow
 def test_what_rows_do_not_say_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = tables.from_file("reference:grid").select("seq_len", "n_heads", "d_model", "memorized")
+    rows = table_files.from_file("reference:grid").select("seq_len", "n_heads", "d_model", "memorized")
     rows.write_csv("rows.csv")
     run(capsys, "fit", "--data", "rows.csv", "--law", "power", "--out", "law.json")
     ask = ("predict", "--law", "law.json", "--seq-len", "8", "--n-heads", "2", "--d-model", "16", "--n-layers", "12")

@@ -12,7 +12,7 @@ import pytest
 from commands import refused, run
 
 from capax.specs import KeyQueryChannel, Relations
-from capax.store import tables
+from capax.store import table_files
 
 MEASURE = ("measure", "relations", "--d-model", "8", "--max-steps", "100", "--workers", "1")
 DRAWN = (*MEASURE, "--n-items", "12")
@@ -252,7 +252,7 @@ def test_the_law_that_ships_leaves_its_domain_when_told_to(
 
 def test_the_relation_law_is_fitted_to_key_dimensions(capsys: pytest.CaptureFixture[str]) -> None:
     """Not to edges recalled, as the laws of counts are; the numbers are those of a plane through the logarithms."""
-    table = tables.from_file("reference:relations")
+    table = table_files.from_file("reference:relations")
     loads = np.log((table["n_edges"] * np.log2(table["n_edges"]) / table["d_model"]).to_numpy())
     ratios = np.log((table["n_items"] / table["n_edges"]).to_numpy())
     logs = np.log(table["total_key_dim"].to_numpy())

@@ -18,7 +18,7 @@ from capax.cli import main, measurement
 from capax.errors import LawError, TableError
 from capax.results import Measurement, luck_p
 from capax.seeds import numpy_generator
-from capax.store import tables
+from capax.store import table_files
 from capax.tasks.associations import draw as draw_associations
 from capax.tasks.sequences import SequenceLibrary, draw
 
@@ -162,7 +162,7 @@ def test_counts_that_luck_explains_are_no_values_in_a_fit(tmp_path: Path, capsys
     assert "3 runs were not significantly above chance and left out" in fitted.notes_
     with pytest.raises(TableError, match="above chance"):
         capax.PowerLaw().fit(rows.filter(~pl.col("above_chance")))
-    tables.to_file(rows, tmp_path / "rows.csv")
+    table_files.to_file(rows, tmp_path / "rows.csv")
     with pytest.raises(SystemExit) as exit_:
         main(["fit", "--data", str(tmp_path / "rows.csv"), "--law", "power", "--json"])
     assert exit_.value.code == 0
@@ -189,7 +189,7 @@ def test_a_fit_that_lacks_rows_says_how_many_were_left_out_before(
     with pytest.raises(LawError, match=said):
         capax.PowerLaw().fit(rows)
     assert said in capax.compare(rows, [capax.PowerLaw()]).scores[0].reasons[0]
-    tables.to_file(rows, tmp_path / "rows.csv")
+    table_files.to_file(rows, tmp_path / "rows.csv")
     with pytest.raises(SystemExit) as exit_:
         main(["fit", "--data", str(tmp_path / "rows.csv"), "--law", "power"])
     assert (exit_.value.code, capsys.readouterr().err.count(said)) == (2, 1)

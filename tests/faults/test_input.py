@@ -27,7 +27,7 @@ from capax.cli import main
 from capax.cli.numbers import integers
 from capax.errors import CapaxError, SpecError, StoreError, TableError
 from capax.inputs import DEEPEST, json_object, lines_of, read_npy, regular
-from capax.store.tables import from_file
+from capax.store.table_files import from_file
 from capax.sweeps.grid import StudyError, read_study
 from capax.training.room import refuse_too_large
 
@@ -283,7 +283,7 @@ def test_compressed_and_endless_tables_are_refused(monkeypatch: pytest.MonkeyPat
         from_file("l.csv")
     pl.DataFrame({"a": range(10), "b": range(10)}).write_parquet("p.parquet")
     assert len(from_file("p.parquet")) == 10
-    monkeypatch.setattr("capax.store.tables.MOST_VALUES", 19)
+    monkeypatch.setattr("capax.store.table_files.MOST_VALUES", 19)
     with pytest.raises(TableError, match=r"20 .*19"):
         from_file("p.parquet")
 

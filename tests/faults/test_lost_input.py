@@ -11,7 +11,7 @@ import capax
 from capax.cli import main
 from capax.errors import TableError
 from capax.laws.law import Law
-from capax.store import tables
+from capax.store import table_files, tables
 from capax.sweeps.grid import StudyError, read_study
 from capax.tasks.facts.fact import FactsError
 
@@ -30,7 +30,7 @@ def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
 @pytest.mark.slow
 def test_a_law_overwrites_laws_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Such as the measurements that it was fitted to."""
-    table = tables.from_file("reference:grid")
+    table = table_files.from_file("reference:grid")
     rows = table.select("seq_len", "n_heads", "d_model", memorized=table["capacity_items"])
     rows.write_csv("m.csv")
     before = Path("m.csv").read_bytes()
@@ -109,5 +109,5 @@ def test_a_dry_run_refuses_what_a_run_does(capsys: pytest.CaptureFixture[str], f
 
 
 def test_terms_that_were_not_chosen_may_differ() -> None:
-    law: Law = capax.CapacityLaw(axes=["n_layers"], n_bootstrap=50).fit(tables.from_file("reference:capacity"))
+    law: Law = capax.CapacityLaw(axes=["n_layers"], n_bootstrap=50).fit(table_files.from_file("reference:capacity"))
     assert law.domain_.ranges["vocab_size"] == (16, 2048)

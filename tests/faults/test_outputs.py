@@ -22,15 +22,15 @@ from capax.cli import main
 from capax.errors import OutputError, ReportError, StoreError, StoreWriteError
 from capax.figures import drawing
 from capax.reports import report
-from capax.store import importing, tables
+from capax.store import importing, table_files
 from capax.store.merge import merge
 
 ROWS = pl.DataFrame({"seq_len": [4], "n_heads": [1]})
 
 WRITERS: dict[str, Callable[[Path], Any]] = {
     "law.json": lambda path: capax.save_law(capax.load_law(), path),
-    "runs.csv": lambda path: tables.to_file(ROWS, path),
-    "runs.parquet": lambda path: tables.to_file(ROWS, path),
+    "runs.csv": lambda path: table_files.to_file(ROWS, path),
+    "runs.parquet": lambda path: table_files.to_file(ROWS, path),
     "weights.safetensors": lambda path: _built().save(path),
     "report.html": lambda path: report.write("a page", path),
     "figure.pdf": lambda path: drawing.save(Figure(), path),

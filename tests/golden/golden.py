@@ -20,7 +20,7 @@ import capax
 from capax.cli import main
 from capax.laws.files import load_law
 from capax.specs import PROTOCOLS, Run
-from capax.store.tables import from_file
+from capax.store.table_files import from_file
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
 

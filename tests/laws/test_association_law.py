@@ -13,7 +13,7 @@ import capax
 from capax.errors import CapaxError, LawError
 from capax.laws.files import from_json, to_json
 from capax.specs import Associations, AssociativeAttention
-from capax.store import tables
+from capax.store import table_files
 
 TRUTH = {"k": 2.0, "a": 1.1, "b": 0.7, "c": 0.3, "g": 0.5}
 
@@ -150,7 +150,7 @@ def test_predictions_are_the_laws(law: capax.AssociationLaw) -> None:
 
 def test_the_law_that_ships_is_that_of_the_study_that_ships() -> None:
     shipped = capax.load_law("reference:association")
-    rows = tables.from_file("reference:associations")
+    rows = table_files.from_file("reference:associations")
     now = capax.AssociationLaw(n_bootstrap=20).fit(rows)
     np.testing.assert_allclose(shipped.predict(rows), now.predict(rows), rtol=1e-6)
     assert shipped.domain_ == now.domain_

@@ -16,7 +16,7 @@ from capax.laws.compare import compare
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import from_json, to_json
 from capax.laws.regression import KNOWN, Regression
-from capax.store import tables
+from capax.store import table_files
 
 ALL = ["n_layers", "attention", "d_model", "vocab_size", "seq_len"]
 COLUMNS = ["n_layers", "n_heads", "d_head", "d_model", "vocab_size", "seq_len"]
@@ -375,7 +375,7 @@ def test_the_small_networks_that_ship_predict_the_larger(largest: int, kind: str
         error: mean relative error of all of them, at most.
         width: half of the mean interval's logarithmic width, at most: one that holds anything says nothing.
     """
-    rows = tables.from_file("reference:capacity").filter(pl.col("ffn").is_in(kind.split(" or ")))
+    rows = table_files.from_file("reference:capacity").filter(pl.col("ffn").is_in(kind.split(" or ")))
     size = pl.col("effective_parameters")
     larger = rows.filter((size > 3 * largest) & pl.col("capacity_bits").is_not_null())
     law, bits = capax.CapacityLaw().fit(rows.filter(size <= largest)), larger["capacity_bits"].to_numpy()
@@ -409,7 +409,7 @@ def test_measurements_of_one_architecture_count_once() -> None:
 
 def test_a_term_that_is_drawn_towards_none_counts_in_part() -> None:
     """AIC charges for what the rows tell: the trace of the hat matrix, and the spread."""
-    law = capax.CapacityLaw().fit(tables.from_file("reference:capacity"))
+    law = capax.CapacityLaw().fit(table_files.from_file("reference:capacity"))
     columns, prior = law.rows_.columns, law._prior
     design = law._design(columns) / law._unevenness(columns)[:, None]
     pull = np.diag((law.regression_.spread / prior) ** 2)
@@ -470,7 +470,7 @@ def test_each_family_counts_alike_for_the_spread() -> None:
 
 @pytest.mark.slow
 def test_of_the_lower_bounds_of_an_architecture_the_highest_counts_once() -> None:
-    rows = tables.from_file("reference:capacity")
+    rows = table_files.from_file("reference:capacity")
     bounds = rows.filter(pl.col("capacity_bits").is_null())
     lower = bounds.with_columns(pl.col("capacity_reached") / 2)
     assert len(bounds) > 1

@@ -11,7 +11,7 @@ import capax
 from capax.errors import LawError, ReportError
 from capax.figures.predicted import compared
 from capax.laws.compare import compare
-from capax.store import tables
+from capax.store import table_files
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_information_criteria_compare_scales() -> None:
 @pytest.mark.very_slow
 def test_beside_a_law_of_what_is_held_others_count_the_same_in_items() -> None:
     """The form of 2024, on the measurements that ship, has more than five times the error of the law of capacity."""
-    rows = tables.from_file("reference:capacity")
+    rows = table_files.from_file("reference:capacity")
     found = compare(rows, [capax.ECM(), capax.PowerLaw(), capax.CapacityLaw(axes=["vocab_size", "loss", "embeddings"])])
     scores = {score.law: score for score in found.scores}
     converged = rows.drop_nulls("capacity_bits")
@@ -89,7 +89,7 @@ def test_beside_a_law_of_what_is_held_others_count_the_same_in_items() -> None:
 @pytest.mark.slow
 def test_which_rows_are_compared_does_not_depend_on_the_order_of_the_laws() -> None:
     """A count of items that may be luck is left out of fits to such counts, but says nothing of bits."""
-    rows = tables.from_file("reference:capacity").filter(pl.col("d_model") == 16)
+    rows = table_files.from_file("reference:capacity").filter(pl.col("d_model") == 16)
     lucky = rows.with_columns(memorized_above_chance=0.0, above_chance=False).head(1)
     laws = [capax.ECM(), capax.CapacityLaw(axes=["loss"])]
     table = pl.concat([lucky, rows.slice(1)])
@@ -100,13 +100,13 @@ def test_which_rows_are_compared_does_not_depend_on_the_order_of_the_laws() -> N
 @pytest.mark.slow
 def test_the_law_of_capacity_has_a_tenth_of_the_error_of_the_form_of_2024() -> None:
     """On networks that differ in what that form knows alone."""
-    found = compare(tables.from_file("reference:grid"), [capax.ECM(), capax.CapacityLaw()])
+    found = compare(table_files.from_file("reference:grid"), [capax.ECM(), capax.CapacityLaw()])
     left_out = {score.law: score.mape_left_out for score in found.scores}
     assert left_out["capacity"] < 0.1 * left_out["ecm"]
 
 
 def test_criteria_of_items_and_bits_are_of_one_density() -> None:
-    rows = tables.from_file("reference:capacity").drop_nulls("capacity_bits")
+    rows = table_files.from_file("reference:capacity").drop_nulls("capacity_bits")
     alike = rows.filter((pl.col("seq_len") == 8) & (pl.col("vocab_size") == 100) & (pl.col("loss") == "all"))
     in_bits = capax.PowerLaw(axes=["effective_parameters"], target="capacity_bits").fit(alike)
     found = compare(alike, [capax.CapacityLaw(axes=["n_layers"]), capax.PowerLaw(axes=["effective_parameters"])])
@@ -139,7 +139,7 @@ def test_an_exponent_that_the_other_rows_do_not_tell_gives_no_error_of_rows_that
 
 
 def test_laws_are_compared_on_one_column_of_the_unit_that_they_count() -> None:
-    rows = tables.from_file("reference:grid").with_columns(bits=pl.col("capacity_bits"))
+    rows = table_files.from_file("reference:grid").with_columns(bits=pl.col("capacity_bits"))
     laws = [capax.PowerLaw(target="capacity_items"), capax.CapacityLaw(target="seconds")]
     with pytest.raises(LawError, match=r"target: one for all .*'capacity_items' \(power\), 'seconds' \(capacity\)"):
         compare(rows, laws)
@@ -166,7 +166,7 @@ def test_the_figure_shows_what_each_law_says_of_the_rows_left_out() -> None:
 
 @pytest.mark.slow
 def test_every_law_of_bits_is_fitted_to_bits() -> None:
-    rows = tables.from_file("reference:grid")
+    rows = table_files.from_file("reference:grid")
     found = compare(rows, [capax.CapacityLaw(), capax.CapacityLaw(axes=[])])
     alone = compare(rows, [capax.CapacityLaw(axes=[])])
     assert found.scores[1].mape_left_out == alone.scores[0].mape_left_out
@@ -181,7 +181,7 @@ def test_what_is_no_law_is_named() -> None:
 
 
 def test_errors_are_of_the_same_folds_whichever_laws_are_compared() -> None:
-    rows = tables.from_file("reference:grid")
+    rows = table_files.from_file("reference:grid")
     items = {"target": "capacity_items"}
     alone = capax.compare(rows, [capax.PowerLaw(**items)]).scores[0]
     beside = capax.compare(rows, [capax.BitsLaw(**items), capax.ECM(**items), capax.PowerLaw(**items)])

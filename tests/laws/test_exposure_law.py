@@ -15,7 +15,7 @@ import capax
 from capax.cli import main
 from capax.errors import LawError, TableError
 from capax.laws.files import from_json, to_json
-from capax.store import Store, tables
+from capax.store import Store, table_files, tables
 from capax.store.curves import begun, below_their_library, curves, points
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -232,7 +232,7 @@ def test_rows_that_do_not_suffice_are_refused(rows: pl.DataFrame, message: str) 
 @pytest.mark.slow
 def test_a_law_comes_back_from_its_file_bit_for_bit() -> None:
     law = capax.ExposureLaw(n_bootstrap=40).fit(
-        tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
+        tables.where(table_files.from_file("reference:exposures"), ["optimizer=soap"])
     )
     again = from_json(to_json(law))
     new = {"effective_parameters": [900.0, 5000.0], "exposures": [150.0, 1200.0], "n_layers": [1, 4]}

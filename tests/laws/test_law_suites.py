@@ -4,10 +4,10 @@ import pytest
 
 import capax
 from capax.laws.files import LAWS
-from capax.store import tables
+from capax.store import table_files, tables
 from capax.testing import LawSuite
 
-REFERENCE = tables.from_file("reference:grid")
+REFERENCE = table_files.from_file("reference:grid")
 
 
 class TestPower(LawSuite):
@@ -23,12 +23,12 @@ class TestPolynomial(LawSuite):
 
 
 class TestAssociation(LawSuite):
-    law, table = capax.AssociationLaw(n_bootstrap=20), tables.from_file("reference:associations")
+    law, table = capax.AssociationLaw(n_bootstrap=20), table_files.from_file("reference:associations")
 
 
 class TestRelation(LawSuite):
     law = capax.RelationLaw(n_bootstrap=20)
-    table = tables.from_file("reference:relations").sort(
+    table = table_files.from_file("reference:relations").sort(
         "total_key_dim", descending=True
     )  # first those above its least
 
@@ -40,7 +40,7 @@ class TestECM(LawSuite):
 
 class TestExposure(LawSuite):
     law = capax.ExposureLaw(n_bootstrap=20)
-    table = tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
+    table = tables.where(table_files.from_file("reference:exposures"), ["optimizer=soap"])
 
 
 class TestExponential(LawSuite):

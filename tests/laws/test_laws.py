@@ -25,7 +25,7 @@ from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import LAWS, from_json, load_law, save_law, to_json
 from capax.laws.law import Law
 from capax.laws.report import report
-from capax.store import tables
+from capax.store import table_files, tables
 
 
 def real() -> pl.DataFrame:
@@ -35,10 +35,10 @@ def real() -> pl.DataFrame:
 def measured(name: str) -> pl.DataFrame:
     """The real study that a law is for."""
     if name == "exposure":
-        return tables.where(tables.from_file("reference:exposures"), ["optimizer=soap"])
+        return tables.where(table_files.from_file("reference:exposures"), ["optimizer=soap"])
     kinds = {"association": "associations", "capacity": "capacity", "relation": "relations"}
     kind = kinds.get(name.removesuffix("-linear"))
-    return tables.from_file(f"reference:{kind}" if kind else "reference:grid")
+    return table_files.from_file(f"reference:{kind}" if kind else "reference:grid")
 
 
 @cache
@@ -375,7 +375,7 @@ def test_few_rows_have_intervals(name: str, rows: list[int]) -> None:
     ids=lambda value: getattr(value, "name", None),
 )
 def test_the_laws_that_ship_are_those_of_the_studies_that_ship(law: Law, study: str) -> None:
-    shipped, rows = load_law(f"reference:{law.name}"), tables.from_file(study)
+    shipped, rows = load_law(f"reference:{law.name}"), table_files.from_file(study)
     if law.name == "exposure":
         rows = rows.filter(pl.col("optimizer") == "soap")  # the recipe of protocol capacity
     law.fit(rows)

@@ -15,7 +15,7 @@ from capax.cli import main
 from capax.errors import LawError, TableError
 from capax.literature import stated_by
 from capax.results import Standing
-from capax.store import published, tables
+from capax.store import published, table_files
 
 SOURCES = [f"published:{name}" for name in published.TABLES]
 
@@ -62,7 +62,7 @@ def test_adapters_hold_more_on_a_larger_base(capsys: pytest.CaptureFixture[str])
 
 
 def test_the_cells_that_no_fit_has_seen_are_missed_by_a_fifth() -> None:
-    rows = tables.from_file("published:nguyen2026")
+    rows = table_files.from_file("published:nguyen2026")
     law = capax.PowerLaw(axes=["base_parameters", "adapter_parameters"], target="capacity_bits")
     law.fit(rows.filter(~pl.col("held_out")))
     held = rows.filter("held_out")
@@ -89,7 +89,7 @@ def test_bounds_are_not_fitted(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 2
     assert "bounds that the paper states" in err
     assert len(err.splitlines()) == 1
-    rows = tables.from_file("published:allenzhu2024")
+    rows = table_files.from_file("published:allenzhu2024")
     with pytest.raises(LawError, match="the rows are bounds"):
         capax.PowerLaw(axes=["exposures"], target="capacity_bits").fit(rows)
     by_exposures = {row["exposures"]: row for row in rows[:2].iter_rows(named=True)}
@@ -98,7 +98,8 @@ def test_bounds_are_not_fitted(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "known"), [("published:morris", SOURCES), ("published:", SOURCES), ("reference:x", list(tables.REFERENCE))]
+    ("name", "known"),
+    [("published:morris", SOURCES), ("published:", SOURCES), ("reference:x", list(table_files.REFERENCE))],
 )
 def test_an_unknown_name_is_answered_by_those_there_are(
     capsys: pytest.CaptureFixture[str], name: str, known: list[str]
@@ -108,7 +109,7 @@ def test_an_unknown_name_is_answered_by_those_there_are(
     assert len(err.splitlines()) == 1
     assert all(one in err for one in known)
     with pytest.raises(TableError, match="got"):
-        tables.from_file(name)
+        table_files.from_file(name)
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -117,13 +118,13 @@ def test_every_number_has_a_standing(name: str) -> None:
     standings = {*found["columns"].values(), *(one["standing"] for one in found["same"].values())}
     assert standings <= set(found["standing"]) <= set(get_args(Standing))
     assert set(found["rows"]) == set(found["columns"])
-    assert set(tables.from_file(name)["source"]) == {found["source"]}
+    assert set(table_files.from_file(name)["source"]) == {found["source"]}
     (kept,) = [one for one in (files("capax") / "data" / "published").iterdir() if name.endswith(one.name[:-5])]
     assert kept.is_file()
 
 
 def test_what_is_derived_follows_from_what_is_read() -> None:
-    rows = tables.from_file("published:morris2025")
+    rows = table_files.from_file("published:morris2025")
     assert rows["capacity_bits"].to_list() == pytest.approx(
         (rows["bits_per_parameter"] * rows["total_parameters"]).to_list(), rel=1e-5
     )

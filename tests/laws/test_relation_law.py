@@ -11,7 +11,7 @@ import pytest
 import capax
 from capax.errors import CapaxError, LawError
 from capax.laws.files import from_json, to_json
-from capax.store import tables
+from capax.store import table_files
 
 
 def study(noise: float = 0.0, logarithm: bool = True) -> pl.DataFrame:
@@ -144,13 +144,13 @@ def test_a_law_of_another_task_has_other_sizes() -> None:
 @pytest.mark.parametrize("law", [capax.RelationLaw(n_bootstrap=20), capax.LinearRelationLaw(n_bootstrap=20)])
 def test_the_study_that_ships_has_slope_one_where_there_are_channels_enough(law: Any) -> None:
     """With the paper's logarithm and without: these cells do not tell which."""
-    rows = tables.from_file("reference:relations")
+    rows = table_files.from_file("reference:relations")
     low, high = law.fit(rows.filter(rows["d_model"] >= 32)).parameter_intervals()["s"]
     assert low < 1 < high
 
 
 def test_the_best_head_counts_of_the_study_that_ships() -> None:
-    rows = tables.from_file("reference:relations")
+    rows = table_files.from_file("reference:relations")
     one_item_a_channel = rows.filter(rows["n_items"] == rows["d_model"])
     assert one_item_a_channel["n_heads"].to_list() == [1] * len(one_item_a_channel)
     for _, group in rows.sort("n_items").group_by("d_model"):
@@ -161,7 +161,7 @@ def test_the_best_head_counts_of_the_study_that_ships() -> None:
 
 def test_the_law_that_ships_is_that_of_the_study_that_ships() -> None:
     shipped = capax.load_law("reference:relation")
-    rows = tables.from_file("reference:relations")
+    rows = table_files.from_file("reference:relations")
     rows = rows.filter(rows["d_model"] >= 16)
     now = capax.RelationLaw(n_bootstrap=20).fit(rows)
     np.testing.assert_allclose(shipped.predict(rows), now.predict(rows), rtol=1e-6)

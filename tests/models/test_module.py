@@ -18,7 +18,7 @@ from capax.models import factory
 from capax.models.module import ModuleEnsemble
 from capax.models.module_traits import traits
 from capax.specs import Module, Run, Sequences, Training, Transformer
-from capax.store import tables
+from capax.store import table_files, tables
 from capax.store.schema import Summary
 from capax.sweeps.grid import read_study
 from capax.testing import trained
@@ -160,7 +160,7 @@ def test_micro_batches_are_sized_by_what_the_module_makes() -> None:
 
 
 def test_laws_leave_modules_out() -> None:
-    known = tables.from_file("reference:grid").head(60).with_columns(model=pl.lit("transformer"))
+    known = table_files.from_file("reference:grid").head(60).with_columns(model=pl.lit("transformer"))
     run = capax.measure(TASK, module("Bag", fault="frozen"), Training(max_epochs=1), restarts=1)
     (row,) = tables.table([run]).iter_rows(named=True)
     assert (row["model"], row["arguments"]) == ("module", '{"fault": "frozen"}')

@@ -7,7 +7,7 @@ from doc_scripts import DOCS, script
 
 import capax
 from capax.cli.demo import CELLS
-from capax.store import Store, tables
+from capax.store import Store, table_files
 from capax.sweeps.grid import read_study
 
 
@@ -29,7 +29,7 @@ def test_the_pictures_are_there() -> None:
 
 
 def test_the_reference_data_have_their_columns() -> None:
-    rows = tables.from_file("reference:capacity")
+    rows = table_files.from_file("reference:capacity")
     assert {"capacity_bits", "capacity_low", "capacity_high", "effective_parameters", "converged"} <= set(rows.columns)
 
 

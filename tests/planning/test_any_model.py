@@ -18,7 +18,7 @@ from capax.cli import main
 from capax.errors import CapaxError, LawError, TableError
 from capax.laws.files import load_law, save_law
 from capax.specs import Model
-from capax.store import tables
+from capax.store import table_files
 
 REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 
@@ -111,7 +111,9 @@ def test_rows_of_several_models_or_groups_are_no_law(table: pl.DataFrame) -> Non
 
 def test_rows_without_an_axis_are_left_out_and_noted(table: pl.DataFrame) -> None:
     other = (
-        tables.from_file("reference:grid").head(5).select("task", "model", "seq_len", "n_heads", "d_model", "memorized")
+        table_files.from_file("reference:grid")
+        .head(5)
+        .select("task", "model", "seq_len", "n_heads", "d_model", "memorized")
     )
     mixed = pl.concat([table, other], how="diagonal_relaxed")
     law = capax.PowerLaw(axes=AXES, target="memorized").fit(mixed)
@@ -131,7 +133,7 @@ def test_the_usual_axes_are_the_usual_law() -> None:
     rows = pl.read_csv(REAL)
     usual, named = (capax.PowerLaw(axes=axes).fit(rows) for axes in (None, ["seq_len", "n_heads", "d_model"]))
     assert usual.parameters_ == named.parameters_
-    depth = tables.from_files([REAL, REAL.with_name("depth.csv")])
+    depth = table_files.from_files([REAL, REAL.with_name("depth.csv")])
     axes = ["seq_len", "n_heads", "d_model", "n_layers"]
     of_depth = capax.PowerLaw(axes=[*axes, "d_head"])
     assert of_depth.form == "C = k · (seq_len − 1)^(−p) · n_heads^q · d_model^r · n_layers^s · d_head^(its exponent)"

@@ -19,7 +19,7 @@ from capax.laws.law import Law
 from capax.models.transformer import TransformerEnsemble
 from capax.planning.answers import KINDS
 from capax.planning.question import Question
-from capax.store import tables
+from capax.store import table_files
 
 REAL = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 
@@ -253,7 +253,7 @@ def test_a_plan_that_cannot_hold_is_told_so(tmp_path: Path) -> None:
 
 def test_where_all_is_outside_the_domain_that_is_said_and_no_budget() -> None:
     """The law of bits depends on parameters, whose range no size that is given alone tells of."""
-    rows = tables.from_file("reference:grid")
+    rows = table_files.from_file("reference:grid")
     law = capax.BitsLaw(target="capacity_items", n_bootstrap=10).fit(rows)
     least, most = law.domain_.ranges["trainable_parameters"]
     with pytest.raises(OutsideDomain, match=r"^outside the domain of bits .*: trainable_parameters \d+ is outside"):

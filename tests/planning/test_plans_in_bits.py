@@ -23,7 +23,7 @@ from capax.planning import bits, known, proxies
 from capax.planning.cost import PEAKS, USED, Cost, hours_on, least_hours, operations
 from capax.planning.results import NOT_KNOWN, BitsFrontier, Network
 from capax.results import CapacityEstimate
-from capax.store import tables
+from capax.store import table_files, tables
 
 WIDTHS = sorted({round(16 * 2 ** (step / 4) / 8) * 8 for step in range(41)})
 """That a plan tries: multiples of eight, four to an octave."""
@@ -250,7 +250,7 @@ def test_a_law_whose_file_has_no_rows_plans_as_well() -> None:
 
 @pytest.mark.slow
 def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
-    rows = tables.where(tables.from_file("reference:capacity"), ["vocab_size=100", "loss=all"])
+    rows = tables.where(table_files.from_file("reference:capacity"), ["vocab_size=100", "loss=all"])
     power = capax.PowerLaw(axes=["d_model"], target="capacity_bits").fit(
         rows.filter(pl.col("n_layers") == 1).select("d_model", "capacity_bits")
     )
@@ -363,14 +363,14 @@ def test_a_plan_comes_back_from_json() -> None:
 @pytest.mark.parametrize("target", tables.IN_BITS)
 def test_items_are_worth_what_the_target_counts_of_them(target: str) -> None:
     """Column `bits` counts what recall does, the last token; all others count what the loss covers, every next one."""
-    rows = tables.from_file("reference:grid").with_columns(pl.col("capacity_bits").alias(target))
+    rows = table_files.from_file("reference:grid").with_columns(pl.col("capacity_bits").alias(target))
     power = capax.PowerLaw(target=target, n_bootstrap=50).fit(rows)
     found = capax.predict(power, seq_len=8, n_heads=2, d_model=32)
     assert found.bits == pytest.approx(found.value * np.log2(100) * (1 if target == "bits" else 7))
 
 
 def test_a_fitted_law_plans_what_all_its_data_had() -> None:
-    rows = tables.from_file("reference:grid")
+    rows = table_files.from_file("reference:grid")
     power = capax.PowerLaw(target="capacity_bits", n_bootstrap=50).fit(rows)
     found = capax.plan(power, 100, seq_len=8)
     asked = capax.plan(power, 100, seq_len=8, n_layers=1, d_head=64)
@@ -448,7 +448,7 @@ def test_a_lower_bound_breaks_no_promise(
 
 def test_a_promise_is_kept_in_its_own_unit_and_by_the_family_that_was_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a law of `bits`, which counts the last of seven tokens, so many items are a seventh of what was measured."""
-    rows = tables.from_file("reference:grid").with_columns(bits=pl.col("capacity_items") * np.log2(100))
+    rows = table_files.from_file("reference:grid").with_columns(bits=pl.col("capacity_items") * np.log2(100))
     power = capax.PowerLaw(target="bits", n_bootstrap=50).fit(rows)
     found = capax.plan(power, 100, seq_len=8)
     assert isinstance(found, BitsFrontier)

@@ -15,7 +15,7 @@ from capax.planning.families import usual_widths
 from capax.planning.results import Frontier
 from capax.reports import report
 from capax.reports.carried import WIDEST, carried
-from capax.store import tables
+from capax.store import table_files
 from capax.text import amount
 
 DATA = Path(__file__).parents[1] / "laws" / "data"
@@ -116,7 +116,7 @@ def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.very_slow
 def test_plans_of_every_kind_of_law_are_those_of_capax(browser: Any) -> None:
     rng = np.random.default_rng(8)
-    depth = capax.DepthLaw(n_bootstrap=40).fit(tables.from_files([DATA / "study.csv", DATA / "depth.csv"]))
+    depth = capax.DepthLaw(n_bootstrap=40).fit(table_files.from_files([DATA / "study.csv", DATA / "depth.csv"]))
     laws = [load_law(f"reference:{name}") for name in ("power", "ecm", "association", "capacity")]
     laws.append(depth)
     page = browser.new_page()

@@ -8,6 +8,7 @@ import pytest
 
 import capax
 from capax.cli import main
+from capax.store import table_files
 
 TASK = capax.Sequences(seq_len=4, vocab_size=9, library_size=12)
 MODEL = capax.Transformer(d_model=4, d_head=2)
@@ -204,9 +205,8 @@ def test_the_section_of_a_law(capsys: pytest.CaptureFixture[str], one: Path, law
 @pytest.mark.slow
 def test_any_law_of_counts_plans_in_the_page(capsys: pytest.CaptureFixture[str], one: Path) -> None:
     from capax.laws.files import save_law
-    from capax.store import tables
 
-    save_law(capax.Polynomial(degree=1, n_bootstrap=100).fit(tables.from_file("reference:grid")), "law.json")
+    save_law(capax.Polynomial(degree=1, n_bootstrap=100).fit(table_files.from_file("reference:grid")), "law.json")
     assert report(capsys, str(one), "--law", "law.json")[0] == 0
     html = Path("report.html").read_text(encoding="utf-8")
     assert "No plan here" not in html

@@ -17,7 +17,7 @@ import capax
 from capax import devices
 from capax.errors import TableError
 from capax.results import Measurement
-from capax.store import frames, tables
+from capax.store import frames, table_files, tables
 
 STUDY = Path(__file__).parents[1] / "laws" / "data" / "study.csv"
 WAYS: dict[str, Callable[[pl.DataFrame], Any]] = {
@@ -31,7 +31,7 @@ WAYS: dict[str, Callable[[pl.DataFrame], Any]] = {
 @pytest.mark.parametrize("way", WAYS)
 def test_a_law_of_any_frame_is_the_law_of_polars(way: str) -> None:
     """Rows that are no values are left out of all of them: 4 runs are not significantly above chance."""
-    table = tables.from_file(STUDY)
+    table = table_files.from_file(STUDY)
     given = WAYS[way](table)
     expected, law = capax.PowerLaw(n_bootstrap=10).fit(table), capax.PowerLaw(n_bootstrap=10).fit(given)
     assert "4 runs were not significantly above chance and left out" in law.notes_
@@ -43,7 +43,7 @@ def test_a_law_of_any_frame_is_the_law_of_polars(way: str) -> None:
 
 
 def test_laws_are_compared_on_any_frame() -> None:
-    table = tables.from_file("reference:grid")
+    table = table_files.from_file("reference:grid")
     laws = [capax.PowerLaw(n_bootstrap=10), capax.Polynomial(degree=1)]
     assert capax.compare(WAYS["pandas"](table), laws) == capax.compare(table, laws)
 

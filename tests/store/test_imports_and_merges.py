@@ -11,7 +11,7 @@ from stores import THEIRS, set_times
 import capax
 from capax.errors import ReportError, StoreError, TableError
 from capax.results import Measurement
-from capax.store import Store, tables
+from capax.store import Store, table_files
 from capax.store.merge import merge
 
 
@@ -85,7 +85,7 @@ def test_all_rows_say_what_a_column_holds(tmp_path: Path) -> None:
     """A fraction, or the first number at all, may come after hundreds of rows."""
     rows = [f"8,1,{width + 1},{20 if width < 150 else 20.5},{'' if width < 150 else 3}" for width in range(160)]
     (tmp_path / "late.csv").write_text("seq_len,n_heads,d_model,memorized,more\n" + "\n".join(rows) + "\n")
-    table = tables.from_file(tmp_path / "late.csv")
+    table = table_files.from_file(tmp_path / "late.csv")
     assert table["memorized"][-1] == 20.5
     assert table["more"].sum() == 30
 

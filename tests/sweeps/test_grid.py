@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 import capax
-from capax.store import tables
+from capax.store import table_files
 from capax.sweeps.grid import StudyError, read_study, shapes
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -133,7 +133,10 @@ def test_the_examples(name: str, runs: int) -> None:
 
 def test_the_grid_that_ships_is_of_the_study() -> None:
     """Whole up to width 24, on the first library."""
-    measured, runs = set(tables.from_file("reference:grid")["key"]), read_study(EXAMPLES / "capacity-grid.toml").runs
+    measured, runs = (
+        set(table_files.from_file("reference:grid")["key"]),
+        read_study(EXAMPLES / "capacity-grid.toml").runs,
+    )
     assert {run.key() for run in runs if run.seed == 0 and run.model.d_model <= 24} <= measured
     assert measured <= {run.key() for run in runs}
 

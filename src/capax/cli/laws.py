@@ -27,7 +27,7 @@ from capax.laws.rows import saying
 from capax.results import LEVEL
 from capax.specs import Task
 from capax.specs.spec import proper_share
-from capax.store import DEFAULT, published, tables
+from capax.store import DEFAULT, published, table_files, tables
 from capax.store.curves import curves
 from capax.text import percent
 
@@ -110,7 +110,7 @@ def fit(
     suggested = published.usual_fit(shelf) if shelf else {}
     law = law or suggested.get("law")
     stored = tables.read if law is None or LAWS[law].along is None else curves
-    rows = tables.from_files(data) if data else stored(store)
+    rows = table_files.from_files(data) if data else stored(store)
     if rows.is_empty():
         raise TableError(f"store: {store} holds no runs")
     chosen_rows = [f"{name}={value}" for name, value in suggested.get("where", {}).items() if not _named(name, where)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from capax.cli import output
 from capax.cli.runs import Place, Tagged, Where, conditions
 from capax.errors import printable
-from capax.store import DEFAULT, Store, tables
+from capax.store import DEFAULT, Store, table_files, tables
 from capax.store.importing import importable
 
 
@@ -19,9 +19,9 @@ def export(path: Path, *, store: Place = DEFAULT, where: Where = (), tags: Tagge
     path
         A .csv or .parquet file.
     """
-    tables.check_export(path)
+    table_files.check_export(path)
     found = tables.where(tables.read(store), conditions(where, tags))
-    tables.to_file(found, path)
+    table_files.to_file(found, path)
     print(f"{output.rows(len(found))} written to {printable(path)}")
 
 
@@ -34,7 +34,7 @@ def take_in(path: Path, *, store: Place = DEFAULT) -> None:
         A .csv or .parquet table with columns seq_len, n_heads, d_model, memorized, and any others; rows of this file
         that were added before are replaced.
     """
-    rows = importable(tables.from_file(path))  # before the store is made: bad rows leave nothing behind
+    rows = importable(table_files.from_file(path))  # before the store is made: bad rows leave nothing behind
     source = path.resolve() if path.is_file() else path  # one spelling of a file; a shipped table has its name
     with Store(store) as opened:
         count = opened.import_rows(rows, str(source))

@@ -16,7 +16,7 @@ from capax.planning.answers import predicted
 from capax.planning.fill import FEWEST, Fill, geometric
 from capax.results import Measurement
 from capax.specs import Facts, Training
-from capax.store import Store, tables
+from capax.store import Store, table_files
 from capax.text import counted
 
 FILLS = "facts.csv"
@@ -87,7 +87,7 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
 @cache
 def study() -> tuple[Measured, ...]:
     """The study of facts that ships: files of several structures in networks of several widths."""
-    return _by_file(tables.shipped(FILLS))
+    return _by_file(table_files.shipped(FILLS))
 
 
 def _by_file(table: polars.DataFrame) -> tuple[Measured, ...]:

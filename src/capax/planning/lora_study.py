@@ -15,7 +15,7 @@ from capax.errors import LawError
 from capax.planning.facts_study import Measured, shares
 from capax.planning.fill import FEWEST, geometric, of_new
 from capax.results import Measurement
-from capax.store import tables
+from capax.store import table_files
 
 STUDY = "lora.csv"
 PLACES = ("attention", "mlp", "attention,mlp")
@@ -81,7 +81,7 @@ def rows(runs: Iterable[Measurement]) -> polars.DataFrame:
 @cache
 def study() -> polars.DataFrame:
     """The study of adapters that ships."""
-    return tables.shipped(STUDY)
+    return table_files.shipped(STUDY)
 
 
 def curves(table: polars.DataFrame, targets: str) -> list[Measured]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from capax.planning.fill import geometric
 from capax.probes.written import Rounding
 from capax.specs import Model
-from capax.store import tables
+from capax.store import table_files
 
 STUDY = "quantization.csv"
 LEAST_LEFT = 0.5
@@ -67,7 +67,7 @@ def ways() -> tuple[Written, ...]:
     of fewer bits does.
     """
     found = []
-    for (name, group), some in tables.shipped(STUDY).group_by("precision", "group"):
+    for (name, group), some in table_files.shipped(STUDY).group_by("precision", "group"):
         left = some["left"].to_numpy()
         if left.min() >= LEAST_LEFT:
             name = str(name)
