@@ -113,7 +113,7 @@ class Training(Spec):
         float, Field(ge=0, lt=1, description="Share by which the loss must fall to count as an improvement (ours).")
     ] = 0.01
     stop_when_complete: Annotated[
-        bool, since("0.1", description="Stop a training once it recalls its whole library.")
+        bool, since("0.1", description="Stop a training once it recalls its whole library; mls and shatter always do.")
     ] = True
     max_epochs: Annotated[
         int | None,
