@@ -30,7 +30,7 @@ PUBLISHED_IN_WORDS = (
     f"{MORRIS['about']:g} in bfloat16 ({MORRIS['float32']:g} in float32) for random strings after a million steps "
     "(Morris et al. 2025), both of all trained parameters (the former without the rows of tokens that never occur)."
 )
-MOST_RUNS = 8
+MOST_RUNS = 7
 """Runs whose trainings are told apart in one figure."""
 OWN = frozenset(("task", "model", "library", "graph", "contexts", "labels", "channel", "base_weights"))
 """Fields of tasks and models that say what others mean, and the control of one."""
@@ -170,7 +170,10 @@ def _by_exposures(group: Group) -> Chart:
         some if len(chosen) < len(group.runs) else "",
         _counted(group),
         "Lines: the mean over the restarts of the most that each knew by the end of a cycle, by how often it had seen "
-        "every item. Marks at the right edge: what eight times as many steps would bring.",
+        "every item.",
+        "Marks at the right edge: what eight times as many steps would bring."
+        if any(map(_extrapolated, chosen))
+        else "",
         _bars(group),
         _ended(group),
     )

@@ -136,7 +136,8 @@ def _growing(group: Group) -> list[Cell]:
     found = cells(group)
     one_each = len({(cell.n_items, cell.d_model) for cell in found}) == len(found)
     fit = [cell for cell in found if cell.key_dim is not None and (one_each or cell.n_edges == cell.n_items)]
-    return [cell for members in by(fit, COMPRESSION).values() if len(members) > 1 for cell in members]
+    grown = by(fit, COMPRESSION, EDGES_PER_ITEM)
+    return [cell for members in grown.values() if len(members) > 1 for cell in members]
 
 
 LOAD = Column(
@@ -289,6 +290,14 @@ def _at_an_end(shown: Shown) -> str:
     )
 
 
+EDGES_PER_ITEM = Column(
+    "edges_per_item",
+    "edges per item m' / m",
+    "{} edge{s} per item",
+    of=lambda cell: cell.n_edges / cell.n_items,
+    fields=("n_edges", "n_items", "degree"),
+)
+
 KEY_DIMENSION = Lines(
     name="key-dimension",
     title="D_K* against the law",
@@ -313,6 +322,7 @@ BEST_HEADS = Lines(
     x=COMPRESSION,
     y=(_heads("best number of heads"),),
     line=WIDTH,
+    panel=(EDGES_PER_ITEM,),
     protocols=("budget",),
     wanted=("n_items", "n_edges"),
     varied=GRAPH,
