@@ -83,7 +83,7 @@ def test_figures_that_a_page_cannot_hold_are_named(
     shown, missing = report.figures_of(content)
     assert shown == []
     assert any("capax figure width" in one["reason"] for one in missing)
-    assert "too many points" in report.build(content)
+    assert "Figures left out, as the page would be too large" in report.build(content)
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ FIGURES: dict[str, Figure] = {
         "measured against predicted",
         "Härmä et al. 2024, Fig. 8",
         predicted.measured_against_predicted,
-        "mac, in the domain of --law; without it at least 6 runs, several d_model, to fit one",
+        "mac, in the domain of --law; without it at least 6 runs to fit one to",
     ),
     "slopes": Drawn(predicted.SLOPES.title, "Härmä et al. 2024, Fig. 9", predicted.slopes, "mac, several seq_len"),
     "held-out-heads": Drawn(
