@@ -199,7 +199,14 @@ def test_what_it_holds_is_what_the_laws_and_sources_say(sized: Path) -> None:
     law, curve = capax.load_law("reference"), capax.load_law("reference:exposure")
     assert isinstance(curve, ExposureLaw)
     ours, *published = found.densities
-    sizes = {"n_layers": 2, "n_heads": 4, "d_head": 6, "d_model": 24, "vocab_size": 60, "seq_len": 64}
+    sizes = {
+        "n_layers": 2,
+        "n_heads": 4,
+        "d_head": 6,
+        "d_model": 24,
+        "vocab_size": 60,
+        "seq_len": 16,
+    }  # of its positions
     kinds = {"loss": "all", "embeddings": "trained", "ffn": "mlp"}
     row = {"effective_parameters": found.parameters.effective, **sizes, **kinds}
     table = {name: np.array([value]) for name, value in row.items()}
@@ -236,6 +243,7 @@ def test_a_model_outside_the_law_says_so_where_it_is_shown(tmp_path: Path, capsy
     found = model_size(tmp_path)
     assert "n_layers 4 is outside 1 to 2 with loss all, embeddings trained and ffn mlp" in found.outside
     assert found.overview().rows["outside"] == "; ".join(found.outside)
+    assert any(note.startswith("the law is asked for seq_len 16,") for note in found.notes), "it reads no more"
     with pytest.raises(SystemExit):
         main(["size", str(tmp_path)])
     assert "It lies OUTSIDE the domain of the law of capacity: " in " ".join(capsys.readouterr().out.split())

@@ -95,6 +95,11 @@ def shape(config: Any) -> Shape:
     )
 
 
+def positions(config: Any) -> int | None:
+    """The most tokens that a config has positions for; None where it does not say."""
+    return _first(config.get_text_config(), "max_position_embeddings", "n_positions")
+
+
 def _groups(text: Any) -> int | None:
     """Heads of keys and values; Falcon has its own names for them, and of its older kind one or all."""
     if told(text, "multi_query") is True and not told(text, "new_decoder_architecture"):

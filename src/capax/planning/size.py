@@ -18,7 +18,7 @@ from capax.models.hf_config import Described, causal_model, read_config
 from capax.overview import Displayed, Overview
 from capax.planning.answers import SUREST, Columns, predicted
 from capax.planning.cost import PEAKS, hours_on, there
-from capax.planning.counting import Counts, Shape, count, shape
+from capax.planning.counting import Counts, Shape, count, positions, shape
 from capax.planning.densities import WEIGHT_BITS, Density, density, published_densities
 from capax.planning.facts import ANY
 from capax.planning.facts_file import UNPACKED, checked_recall, given_facts, in_file
@@ -191,7 +191,7 @@ def model_size(
         checked_recall(task, recall)
     law, curve = load_law("reference"), load_law(CURVE)
     assert isinstance(curve, ExposureLaw)
-    table, outside = _row(law, counts, sizes)
+    table, outside = _row(law, counts, sizes, positions(described.config))
     held = Fill() if task is None else fill(recall)
     densities = [density(law, table, counts), *published_densities(counts.total)]
     asked, known = None, nearest(curve, counts, sizes)
@@ -224,17 +224,20 @@ def model_size(
     )
 
 
-def _row(law: Law, counts: Counts, sizes: Shape) -> tuple[Columns, tuple[str, ...]]:
+def _row(law: Law, counts: Counts, sizes: Shape, longest: int | None) -> tuple[Columns, tuple[str, ...]]:
     """The model as a row of the law's columns, and why it lies outside of its domain.
 
-    What the config does not say, such as the length of what is learned, is as in the law's data, the largest there; it
-    says nothing of the domain. All its tables are trained, by a loss on all positions.
+    What the config does not say, such as the length of what is learned, is as in the law's data, the largest there, or
+    as many tokens as the model reads; it says nothing of the domain. All its tables are trained, by a loss on all
+    positions.
     """
     known: dict[str, Any] = {name: value for name, value in sizes if value is not None and name in law.columns}
     known["effective_parameters"] = counts.effective
     domain = law.domain_
     usual = AS_TRAINED | {name: high for name, (_, high) in domain.ranges.items()}
     usual = {name: usual[name] for name in law.columns}
+    if longest is not None and "seq_len" in usual:
+        usual["seq_len"] = min(usual["seq_len"], longest)
     row = {name: np.array([value]) for name, value in (usual | known).items()}
     kinds = {name: kind for name, kind in AS_TRAINED.items() if name in law.columns}
     return row, tuple(domain.outside_in_words(kinds | known))
