@@ -32,6 +32,17 @@ def at_their_budget(runs: Sequence[Measurement]) -> str:
     return f" {which}: longer training may recall more."
 
 
+def exhausted(shown: Shown) -> str:
+    """How many runs recalled all that there was, so that what they could hold is not shown; empty where none did."""
+    runs = shown.group.runs
+    whole = sum(run.whole for run in runs)
+    return (
+        f"{whole} of {counted(len(runs), 'run')} recalled all there was: a lower bound of what they hold."
+        if whole
+        else ""
+    )
+
+
 def means(shown: Shown) -> str:
     """Of how many seeds points are the means, where they are."""
     return "" if _alone(shown) else f"Means of {_seeds(shown)}."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from capax.figures.captions import bars, by_law, counts, limited, same
+from capax.figures.captions import bars, by_law, counts, exhausted, limited, same
 from capax.figures.columns import (
     CONTEXT,
     HEADS,
@@ -255,6 +255,7 @@ UNITS = Lines(
         "2025: what the cross-entropy of an item is below that of a uniform guess, summed over the items where it is "
         "below. Allen-Zhu and Li 2024: the same over all items, so that it may be negative. The last two count all "
         "that the loss covers.",
+        exhausted,
         bars,
         same,
     ),
