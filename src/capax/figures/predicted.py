@@ -270,7 +270,12 @@ def _slopes(group: Group, law: Law | None) -> Chart | None:
         raise ReportError("slopes are drawn against length: at least two lengths below their library's size are needed")
     known, told = _ecm(table, group, law)
     last = tuple(run for run, is_last in zip(kept, found.last.tolist(), strict=True) if is_last)
-    figure = replace(SLOPES, caption=(*SLOPES.caption, told, f"{HARMA} draw this in Fig. 9."))
+    wider = sum(
+        any(one.whole and HEADS(one) == HEADS(run) and SEQ_LEN(one) == SEQ_LEN(run) for one in group.runs)
+        for run in last
+    )
+    cut = f"At {wider} of {len(last)} points the next width recalled its whole library: larger ones may hold more a channel."
+    figure = replace(SLOPES, caption=(*SLOPES.caption, cut if wider else "", told, f"{HARMA} draw this in Fig. 9."))
     return figure.chart(Group(last, group.apart), known)
 
 
