@@ -274,7 +274,7 @@ def _slopes(group: Group, law: Law | None) -> Chart | None:
         any(one.whole and HEADS(one) == HEADS(run) and SEQ_LEN(one) == SEQ_LEN(run) for one in group.runs)
         for run in last
     )
-    cut = f"At {wider} of {len(last)} points the next width recalled its whole library: larger ones may hold more a channel."
+    cut = f"At {wider} of {len(last)} points the next width recalled all there was, and may hold more a channel."
     figure = replace(SLOPES, caption=(*SLOPES.caption, cut if wider else "", told, f"{HARMA} draw this in Fig. 9."))
     return figure.chart(Group(last, group.apart), known)
 
