@@ -273,6 +273,8 @@ def test_a_shuffled_base_is_a_control_that_all_runs_share(base: Path, tmp_path: 
         ({"lora": {"r": 2, "rank_pattern": {"q_proj": 17}}}, "lora: rank_pattern: ranks from 1 to .* 16, got 17"),
         ({"lora": {"r": 2, "rank_pattern": {"nope": 4}}}, "lora: rank_pattern: 'nope' matches no layer"),
         ({"lora": {"r": 2, "alpha_pattern": {"(": 4}}}, "lora: alpha_pattern: '.' matches no layer"),
+        ({"lora": {"r": 2, "alpha_pattern": {"q_proj": 0}}}, "lora: alpha_pattern: factors above 0, got 0"),
+        ({"lora": {"r": 2, "lora_dropout": 1.0}}, "lora: lora_dropout from 0 to below 1, got 1.0"),
         ({"lora": {"r": 2, "lora_alpha": float("nan")}}, "lora"),
         ({"lora": {"r": 2, "lora_alpha": 0}}, "lora: lora_alpha above 0, .* got 0"),
         ({"lora": {"r": 2, "lora_alpha": "much"}}, "lora: lora_alpha above 0, .* got 'much'"),
@@ -286,6 +288,28 @@ def test_bad_input_is_one_line(base: Path, fields: dict[str, Any], match: str) -
     with pytest.raises(SpecError, match=match) as error:
         made(**{"base": base, **fields})
     assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("megatron_core", "nowhere.at_all"), ("modules_to_save", ["lm_head"]), ("init_lora_weights", "pissa")],
+)
+def test_what_a_store_says_of_an_adapter_is_checked_when_it_is_built(base: Path, option: str, value: Any) -> None:
+    """A spec of a store is not checked when it is read, and peft would import what some options name."""
+    spec = made(base)
+    stored = spec.model_copy(update={"lora": {**spec.lora, option: value}})
+    with pytest.raises(SpecError, match=f"^lora: .*{option}"):
+        lora.make(stored, 10, 8)
+
+
+def test_held_out_text_is_read_whole_whatever_its_tokenizer_would_cut(base: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    shutil.copytree(base, cut)
+    tokenizer = json.loads((cut / "tokenizer.json").read_text())
+    tokenizer["truncation"] = {"direction": "Right", "max_length": 70, "strategy": "LongestFirst", "stride": 0}
+    plain = lora.held_out_tokens(made(base))
+    (cut / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert torch.equal(lora.held_out_tokens(made(cut)), plain)
 
 
 def test_a_base_without_its_parts_is_refused(base: Path, tmp_path: Path) -> None:

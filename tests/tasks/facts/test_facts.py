@@ -506,6 +506,15 @@ def test_of_pairs_with_several_answers_whole_ones_are_drawn(tmp_path: Path) -> N
     assert not np.array_equal(drawn[0].keys, drawn[1].keys)
 
 
+def test_of_libraries_that_are_drawn_anew_no_ceiling_is_told(tmp_path: Path) -> None:
+    """That of the file would be one of no library."""
+    path = tmp_path / "f.tsv"
+    path.write_text("key\tanswer\n" + "".join(f"k{key}\ta{more}\n" for key in range(20) for more in range(2)))
+    spec = capax.Facts(library=str(path), ambiguous="keep")
+    assert FactLibrary.remarks(spec, 4, None)[0] == 4
+    assert FactLibrary.remarks(spec, 40, np.random.default_rng(0))[0] == 20
+
+
 def test_a_first_line_that_may_be_a_fact_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "two.tsv"
     path.write_text("Norway\tOslo\nSweden\tStockholm\nSpain\tMadrid\n")

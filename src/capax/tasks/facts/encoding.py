@@ -135,19 +135,11 @@ def encoding(spec: Facts, table: Table, pretrained: Pretrained | None = None) ->
     return made
 
 
-MOST_CODES = 2**26
-"""Codes among which those of entities are drawn."""
-
-
 def _codes(entities: int, length: int) -> tuple[np.ndarray, int]:
     """Entities as numbers of so many digits, in no order: the least base in which there are enough."""
     base = max(int(np.ceil(entities ** (1 / length) - 1e-9)), 2)
     while base**length < entities:
         base += 1
-    if base**length > MOST_CODES:
-        raise FactsError(
-            f"code_len: {base} signs make {base}^{length} codes, of which at most {MOST_CODES} are drawn from"
-        )
     numbers = np.random.default_rng(0).permutation(base**length)[:entities]
     places = base ** np.arange(length - 1, -1, -1)
     return (numbers[:, None] // places % base).ravel(), base
