@@ -65,6 +65,7 @@ def test_it_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
         assert max(map(len, out.splitlines())) <= width
         assert "…" not in out
         assert ("s Mahdavi 2024" in out) == sourced
+        assert ("Left out, as the terminal is narrow (--json has them): source." in " ".join(out.split())) != sourced
 
 
 @pytest.mark.parametrize(
