@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from safetensors.torch import save as serialized
 from torch import Tensor
@@ -28,6 +28,7 @@ from capax.tasks import associations
 from capax.tasks.association_files import Examples
 from capax.tasks.context_relations import ContextLibrary
 from capax.tasks.relations import RelationLibrary
+from capax.tasks.tokenization import TokenizationError, from_json
 from capax.training.prepare import initial
 from capax.training.room import refuse_too_large
 
@@ -207,13 +208,15 @@ def load(
         library: where the file lies now that the run learned, if it has moved; its content is compared.
 
     Raises:
-        StoreError: when the store has no such run, the run kept no weights, or they are not those of its model.
+        StoreError: when the store has no such run, the run kept no weights, they are not those of its model, or its
+            tokens cannot be made again.
         SpecError: when it is of a user's module that is not trusted, or whose source has changed, and for a library
             that is missing, or of a run without one.
         CapaxError: when the library is another than the run learned.
     """
     run, (path, *_) = find(key, store, trust=trust)
     run = _with_library(run, library)
+    _refuse_another_tokenizer(run, path)
     found: Memory | AssociativeMemory | RelationMemory = resolve(run.spec.task.memory_class).of(
         run, kept(run, path), numpy_generator(run.spec.seed, "library", 0)
     )
@@ -235,6 +238,21 @@ def _with_library(run: Measurement, library: Path | str | None) -> Measurement:
             "is now"
         )
     return run.model_copy(update={"spec": run.spec.model_copy(update={"task": task})})
+
+
+def _refuse_another_tokenizer(run: Measurement, path: Path) -> None:
+    """Raise StoreError where the tokens that are trained anew from a run's file are not those that it learned."""
+    try:
+        with safe_open(path, "pt") as file:
+            told = file.metadata() or {}
+        for name, now in run.spec.task.kept_with_weights().items():
+            if name in told and from_json(told[name]).to_json() != now:
+                raise StoreError(
+                    f"store: the {name} in {path} is not the one that its file gives now, with another version of "
+                    "tokenizers; what its tokens mean is not known"
+                )
+    except (OSError, SafetensorError, TokenizationError) as error:
+        raise StoreError(f"store: cannot read {path}: {error}") from None
 
 
 def find(key: str, store: Path | str = DEFAULT, *, trust: bool = False) -> tuple[Measurement, list[Path]]:

@@ -239,7 +239,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_sweep_goes_on(capsys: pytest.CaptureF
     """One interrupt: runs in flight leave checkpoints; two: they are ended. Code 130; then the rest is done."""
     code, err = _interrupted(times)
     assert code == 130, err
-    assert err.splitlines()[-1] == "capax: interrupted; finished runs are saved"
+    assert err.splitlines()[-1] == "capax: interrupted; finished runs are saved; the same sweep does the others"
     done = capax.read("study.db")["key"].to_list()
     assert 1 <= len(done) < 3
     if times == 1:

@@ -455,7 +455,7 @@ def test_signals_that_end_a_process_leave_a_checkpoint(
     with pytest.raises(SystemExit) as exit_:
         main(["sweep", str(study), "--workers", "1", "--quiet"])
     assert exit_.value.code == code
-    assert capsys.readouterr().err == "capax: interrupted; finished runs are saved\n"
+    assert capsys.readouterr().err == "capax: interrupted; finished runs are saved; the same sweep does the others\n"
     assert len(list(tmp_path.rglob("*.safetensors"))) == 1
     assert signal.getsignal(number) is before
 

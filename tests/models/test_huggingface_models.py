@@ -348,6 +348,18 @@ def test_the_library_is_needed_to_build_and_not_to_read(monkeypatch: pytest.Monk
         HuggingFace(config="anywhere")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
+def test_experts_of_a_gpt_oss_keep_inputs_before_outputs() -> None:
+    shape = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "head_dim": 8}
+    experts = {"intermediate_size": 12, "num_local_experts": 3, "num_experts_per_tok": 1}
+    model = HuggingFace(config={"model_type": "gpt_oss", **shape, "num_key_value_heads": 1, **experts})
+    ensemble = initial(Run(task=TASK, model=model))
+    axes = {name.rpartition("experts.")[2]: ensemble.input_axis(name) for name in ensemble.parameters}
+    (up,) = [weights for name, weights in ensemble.parameters.items() if name.endswith("experts.gate_up_proj")]
+    assert up.shape[1:] == (3, 16, 24)
+    assert {name for name, axis in axes.items() if axis == -2} == {"gate_up_proj", "down_proj"}
+
+
 def test_bounds_and_axes_of_a_gpt2() -> None:
     """Its layers keep their weights as (inputs, outputs); its shape says how many parameters it has."""
     spec = made("gpt2")

@@ -5,11 +5,14 @@ import gzip
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import capax
 from capax.errors import ReportError
+from capax.figures.chart import Axis, Chart, Panel, Series
 from capax.reports import report
 from capax.reports.caveats import caveats
 from capax.store.schema import Failure
@@ -84,6 +87,26 @@ def test_figures_that_a_page_cannot_hold_are_named(
     assert shown == []
     assert any("capax figure width" in one["reason"] for one in missing)
     assert "Figures left out, as the page would be too large" in report.build(content)
+
+
+@pytest.mark.slow
+def test_the_first_chart_of_every_figure_comes_before_the_second_of_any(
+    runs: list[capax.Measurement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = Series(name="s", kind="points", x=(1.0,), y=(1.0,))
+    panel = Panel(x=Axis(label="x"), y=Axis(label="y"), series=(drawn,))
+
+    def charts(*titles: str) -> SimpleNamespace:
+        found = [Chart(name="n", title=title, panels=(panel,), caption="c") for title in titles]
+        return SimpleNamespace(title="t", of="o", shown=lambda runs, law: found)
+
+    figures: Any = {"one": charts("a", "b"), "two": charts("c")}
+    content = report.Content("t", ("a.db",), tuple(runs), (), None, figures=figures)
+    size = len(charts("a").shown(None, None)[0].model_dump_json())
+    monkeypatch.setattr(report, "ROOM", 2 * size)
+    shown, missing = report.figures_of(content)
+    assert [one["id"] for one in shown] == ["one-0", "two-0"]
+    assert [one["reason"] for one in missing] == ["1 of 2 charts; capax figure one draws them"]
 
 
 @pytest.mark.slow

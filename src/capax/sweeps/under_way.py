@@ -20,12 +20,15 @@ from capax.specs.labels import UNCALLED, Labels
 from capax.store import Store
 from capax.store.lock import SweepProgress as SweepProgress
 from capax.store.lock import Watch as Watch
+from capax.store.store import KEPT
 from capax.sweeps.executors import Executor, Job, Report
 from capax.sweeps.grid import shapes
 from capax.sweeps.packs import shape_of
 from capax.training import checkpoints
 
 WAIT_SECONDS = 1.0
+THE_REST = "the same sweep does the others"
+"""Noted on an interrupt, after `KEPT`."""
 
 
 class UnderWay:
@@ -92,6 +95,9 @@ class UnderWay:
         except (KeyboardInterrupt, CapaxError) as error:
             self._drain(error)
             yield from self._found
+            if isinstance(error, KeyboardInterrupt):
+                error.add_note(KEPT)
+                error.add_note(THE_REST)
             raise
         self._tidy(missing)
 

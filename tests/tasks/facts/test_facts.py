@@ -303,6 +303,12 @@ def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
         capax.probe(memory)
 
 
+def longest_key(memory: Any, room: int) -> tuple[str, str]:
+    """A key that leaves no room but for the first token of its answer."""
+    length = next(n for n in range(1, 200) if len(memory.encoding.question(memory.library, "q" * n, 0)) == room)
+    return "q" * length, memory.library.relations[0]
+
+
 @pytest.mark.slow
 def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:
     for kind in TOKENIZATIONS:
@@ -337,6 +343,9 @@ def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:
                 memory.recall("Atlantis", "capital")
         else:
             assert memory.recall("Atlantis", "capital").agrees is None
+            room = run.spec.task.sizes()["context"]
+            with pytest.raises(FactsError, match=r"^key: too long: \d+ of \d+ tokens of an answer fit beside it"):
+                memory.recall(*longest_key(memory, room))
 
 
 def test_a_run_read_from_a_store_does_not_read_the_file(tmp_path: Path) -> None:
@@ -414,16 +423,25 @@ def test_facts_that_a_program_holds_are_written_down(tmp_path: Path) -> None:
 
 def test_the_tokenizer_is_kept_with_the_weights(tmp_path: Path) -> None:
     from safetensors import safe_open
+    from safetensors.torch import load_file
 
-    from capax.tasks.tokenization import from_json
+    from capax import memory
+    from capax.tasks.tokenization import BytePairs, from_json
 
     store = tmp_path / "facts.db"
     run = capax.measure(
         task(tokenization="bpe"), MODEL, capax.Training(max_steps=2), restarts=1, store=store, keep_weights=True
     )
-    with capax.Store(store) as opened, safe_open(opened.weights_path(run.key), "numpy") as file:
+    with capax.Store(store) as opened:
+        path = opened.weights_path(run.key)
+    with safe_open(path, "numpy") as file:
         kept = from_json(file.metadata()["tokenizer"])
     assert kept.encode(["Oslo"])[0].tolist() == prepared(run.spec.task).encoding.text.encode(["Oslo"])[0].tolist()
+    assert capax.load(run.key, store).run.key == run.key
+    other = BytePairs.trained(["another text, and other pairs"], 270)
+    memory.save(path, load_file(path), {"tokenizer": other.to_json()})
+    with pytest.raises(CapaxError, match=r"the tokenizer in .* is not the one that its file gives now"):
+        capax.load(run.key, store)
 
 
 @pytest.mark.slow

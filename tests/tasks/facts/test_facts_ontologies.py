@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rdflib import Graph, Literal, URIRef
 
+import capax
+from capax.tasks.facts.encoding import prepared
 from capax.tasks.facts.fact import Fact, FactsError
 from capax.tasks.facts.files import turtle
 from capax.tasks.facts.files.columns import LONGEST_CELL
@@ -244,6 +246,15 @@ def test_wordnet_gives_one_direction_of_each_pair_of_pointers() -> None:
     assert nx.is_directed_acyclic_graph(both)
     assert set(nx.descendants(both, "paris.n.01")) >= {"europe.n.01", "entity.n.01"}
     assert size(WORDNET) == (WORDNET / "data.noun").stat().st_size
+
+
+def test_the_names_of_wordnet_are_read_again_where_the_index_alone_changed(tmp_path: Path) -> None:
+    write(tmp_path, "data.noun", "00000001 03 n 01 a 0 001 @ 00000002 n 0000 | x\n00000002 03 n 01 b 0 000 | x\n")
+    found = []
+    for senses in ("00000001", "00000003 00000001"):
+        write(tmp_path, "index.noun", f"a n 1 0 1 0 {senses}\nb n 1 0 1 0 00000002\n")
+        found.append(prepared(capax.Facts(library=str(tmp_path))).table.entities)
+    assert found == [["a.n.01", "b.n.01"], ["a.n.02", "b.n.01"]]
 
 
 @pytest.mark.parametrize(
