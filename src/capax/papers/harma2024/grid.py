@@ -11,6 +11,7 @@ from capax.laws.ecm import ECM
 from capax.literature import stated_by
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
+from capax.papers.harma2024.readings import in_every_reading
 from capax.papers.harma2024.runs import SATURATED, above_chance, full, grouped, on_plateaus, spans_saturation
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.protocols import units
@@ -125,6 +126,7 @@ def constant_tokens(of: Evidence) -> Verdict:
     return ev.has_exponent(_power(runs, [length - 1 for length in lengths], "d_model"), -1.0, "N − 1")
 
 
+@in_every_reading
 def falls_with_length(of: Evidence) -> Verdict:
     """The power of N that counts fall by, at all head counts and widths."""
     runs = _seen(of)
@@ -138,6 +140,7 @@ def falls_with_length(of: Evidence) -> Verdict:
     )
 
 
+@in_every_reading
 def heads_slow_the_decay(of: Evidence) -> Verdict:
     """The sign of log N · H in log counts: positive where more heads lose less with length (b < 0)."""
     runs = _seen(of)
@@ -158,6 +161,7 @@ def heads_slow_the_decay(of: Evidence) -> Verdict:
     )
 
 
+@in_every_reading
 def small_are_efficient(of: Evidence) -> Verdict:
     """The power of the width that memorized tokens a parameter go by."""
     power = _per_parameter(of, "d_model", lambda run: float(field(run, "d_model")))
@@ -170,6 +174,7 @@ def small_are_efficient(of: Evidence) -> Verdict:
     )
 
 
+@in_every_reading
 def heads_are_cheaper(of: Evidence) -> Verdict:
     """The power of the parameters that tokens a parameter go by, as heads add them and as width does.
 

@@ -81,9 +81,10 @@ def _errors(runs: Sequence[Measurement]) -> Float[np.ndarray, " curves"]:
 def sigmoidal(of: Evidence) -> Verdict:
     """A logistic rise in width against a line and against a power, both cut off at the library's size.
 
-    A power above 1 that is cut off is slow, steep and then flat, too, but has no slow end. Power and logistic curve
-    have two numbers each, the line has one; all have those of their own for each length and head count, so that the
-    width alone tells them apart.
+    That the rise is no line is said of any curve that is slow, steep and then flat. A power above 1 that is cut off is
+    so, too, but has no slow end: where it errs less, that end is not seen. Power and logistic curve have two numbers
+    each, the line has one; all have those of their own for each length and head count, so that the width alone tells
+    them apart.
     """
     runs = above_chance(of)
     spans_saturation(runs)
@@ -99,8 +100,13 @@ def sigmoidal(of: Evidence) -> Verdict:
     for (name, gap), error in zip(gaps.items(), (line, power), strict=True):
         measured += f"; {name} by {error.mean():.3g}, difference {gap}"
     how = f"{HOW} ({len(told)} of them)"
-    if all(gap.high < 0 for gap in gaps.values()):
-        return agrees(f"it errs less than both: {how}", measured)
-    if better := [name for name, gap in gaps.items() if gap.low > 0]:
-        return differs(f"it errs more than {' and than '.join(better)}: {how}", measured)
-    return cannot(f"intervals of differences hold 0: {how}", measured)
+    to_line, to_power = gaps.values()
+    if to_line.low > 0:
+        return differs(f"it errs more than a line: {how}", measured)
+    if to_line.high >= 0:
+        return cannot(f"it is not told from a line: {how}", measured)
+    if to_power.low > 0:
+        return cannot(
+            f"no line, but a slow end is not told from a sudden one, with which a power errs less: {how}", measured
+        )
+    return agrees(f"it errs less than a line, and no more than a power: {how}", measured)

@@ -25,6 +25,7 @@ from capax.laws.rows import left_out
 from capax.literature import stated_by
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
+from capax.papers.harma2024.readings import in_every_reading
 from capax.papers.harma2024.runs import SATURATED, above_chance, spans_saturation
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.protocols import units
@@ -191,22 +192,26 @@ def _ecm_against(rival: Law, of: Evidence, named: str) -> Verdict:
     return found
 
 
+@in_every_reading
 def beats_polynomial(of: Evidence) -> Verdict:
     """ECM against the polynomial, in sample."""
     rival = _polynomial(tables.table(above_chance(of)))
     return _ecm_against(rival, of, f"a polynomial of degree {rival.degree}")
 
 
+@in_every_reading
 def beats_exponential(of: Evidence) -> Verdict:
     """ECM against an exponential decay in length."""
     return _ecm_against(ExponentialLaw(n_bootstrap=1), of, "an exponential decay in N")
 
 
+@in_every_reading
 def beats_logistic(of: Evidence) -> Verdict:
     """ECM against a logistic rise in width."""
     return _ecm_against(LogisticLaw(n_bootstrap=1), of, "a logistic rise in B")
 
 
+@in_every_reading
 def beats_polynomial_held_out(of: Evidence) -> Verdict:
     """ECM against the polynomial on the largest head count, which neither saw."""
 
@@ -219,6 +224,7 @@ def beats_polynomial_held_out(of: Evidence) -> Verdict:
     return _ecms(lambda ecm: _smaller(_in_each(off, ecm, studies), other, "the ECM's error", named))
 
 
+@in_every_reading
 def unseen_inside_range(of: Evidence) -> Verdict:
     """The ECM's error on networks inside the grid that it did not see, a fifth at a time, against that on all."""
     studies, published = _drawn_anew(above_chance(of)), stated_by("harma2024")["mape"]["ecm"]
@@ -235,6 +241,7 @@ def unseen_inside_range(of: Evidence) -> Verdict:
     return _ecms(judged)
 
 
+@in_every_reading
 def off_at_more_heads(of: Evidence) -> Verdict:
     """Whether predictions of the largest head count, which the fit did not see, are mostly over or under the count.
 

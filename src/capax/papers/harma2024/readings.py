@@ -1,0 +1,51 @@
+"""Claims on the grid in all their readings: whether counts have guesses, and which widths are kept, is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import wraps
+
+from capax.papers import evidence as ev
+from capax.papers.evidence import field
+from capax.papers.recipe import Evidence, Unjudged, Verdict
+from capax.results import Measurement
+
+OURS = "above chance"
+"""Our reading: counts less what luck recalls, of networks that recall more than that."""
+
+
+def in_every_reading(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verdict]:
+    """A judge whose verdict stands only where no reading has another; one that cannot be had does not count."""
+
+    @wraps(judge)
+    def judged(of: Evidence) -> Verdict:
+        first = judge(of)
+        if first.answer == "cannot be judged":
+            return first
+        others = {}
+        for name, reading in _others(of):
+            with suppress(Unjudged):
+                others[name] = judge(reading)
+        if any(other.answer != first.answer for other in others.values()):
+            return ev.whatever("whether guesses count, and on the widths that are kept", {OURS: first, **others})
+        reason = "; ".join([first.reason, *([f"also {' and '.join(others)}"] if others else [])])
+        return Verdict(answer=first.answer, measured=first.measured, reason=reason)
+
+    return judged
+
+
+def _others(of: Evidence) -> Iterator[tuple[str, Evidence]]:
+    """With all that was recalled; and without networks that are narrower than a head, which use a part of it."""
+    yield "with guesses", replace(of, runs=tuple(map(_with_guesses, of.runs)))
+    wide = tuple(run for run in of.runs if field(run, "d_model") >= field(run, "d_head"))
+    if 0 < len(wide) < len(of.runs):
+        narrowest = min(field(run, "d_model") for run in wide)
+        yield f"from a width of {narrowest} on", replace(of, runs=wide)
+
+
+def _with_guesses(run: Measurement) -> Measurement:
+    """With counts that luck is a part of."""
+    counted = {"chance": 0.0, "memorized_above_chance": float(run.memorized), "above_chance": run.memorized > 0}
+    return run.model_copy(update=counted)
