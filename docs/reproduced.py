@@ -93,8 +93,8 @@ def summary(every: Sequence[Reproduction]) -> list[str]:
         "## Every claim of the papers, at every scale",
         "",
         f"Where scales differ, the larger one counts: it is nearer to the paper's. *{IN_PART.capitalize()}*: the "
-        "library, lengths and head counts of the paper's grid, widths up to 256, and one training of each network "
-        "([which](reproduce.md)).",
+        "library and the head counts of the paper's grid, lengths as we reconstruct them, widths up to 256, and one "
+        "training of each network ([which](reproduce.md)).",
         "",
         *head("source", "figure", "says (how we know)", *COLUMNS),
     ]

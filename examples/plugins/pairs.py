@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -41,3 +42,12 @@ class Pairs(capax.Task):
     def guess_probability(self) -> float:
         """A guess is one of the values."""
         return 1 / self.n_values
+
+    def information_per_item(self) -> float:
+        """A value is one of n_values, not any token."""
+        return math.log2(self.n_values)
+
+    @property
+    def largest_library(self) -> int:
+        """Each key once."""
+        return self.n_keys

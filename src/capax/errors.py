@@ -25,6 +25,11 @@ def one_line(text: object) -> str:
     return line if len(line) <= LONGEST else f"{line[:half]} ... {line[-half:]}"
 
 
+def said(error: BaseException, most: int = 200) -> str:
+    """An error of code that is not ours, on one line: its kind, and what it says."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")[:most]
+
+
 def among(name: str, names: Iterable[object]) -> str:
     """Names that there are, for a message: those that are spelled like a name first, as a long message is cut."""
     every = list(map(str, names))

@@ -159,6 +159,8 @@ def test_a_task_is_unknown_without_its_plugin(capsys: pytest.CaptureFixture[str]
             "CliPairs: learner: should be a model's class, got None",
         ),
         ("library_size: int", "size: int", "task 'cli_pairs': needs a field library_size"),
+        ("n_keys: Annotated", "n_heads: Annotated", "CliPairs: n_heads: is a field of the model, too; call it otherwise"),
+        ("n_keys: Annotated", "lr: Annotated", "CliPairs: lr: is a field of the training, too; call it otherwise"),
     ],
 )
 def test_a_task_that_cannot_be_one_is_refused(

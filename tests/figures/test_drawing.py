@@ -210,22 +210,22 @@ def test_every_registered_figure_of_some_runs_is_drawn_by_both(tmp_path: Path) -
 
 
 def test_bars_at_one_place_stand_beside_each_other() -> None:
-    """Those of one series, and of series at other places, stand at their marks."""
+    """Marks stay where they were measured; bars of one series, and of series at other places, stand at them."""
     bars = {"kind": "points", "low": (0, 0), "high": (3, 3), "y": (1, 2)}
     first, same, other = (Series(name=name, x=x, **bars) for name, x in (("a", (1, 2)), ("b", (2, 4)), ("c", (3, 5))))
     shifts = drawing._shifts(chart(first, same).panels[0])
     assert shifts[1] - shifts[0] == drawing.BESIDE
     assert sum(shifts.values()) == 0
     assert drawing._shifts(chart(first, other).panels[0]) == {}
+    assert drawing._shifts(chart(first, same, other).panels[0]).keys() == {0, 1}, "others stay at their marks"
     many = drawing._shifts(chart(*[first] * 20).panels[0])
     assert max(many.values()) - min(many.values()) < drawing.MOST_BESIDE
     axes = drawing.drawn(chart(first, same)).axes[0]
     for place, (line, low_to_high) in enumerate(zip(axes.lines, axes.collections, strict=True)):
         marks = line.get_transform().transform(line.get_xydata())
         lows = low_to_high.get_transform().transform([path.vertices[0] for path in low_to_high.get_paths()])
-        assert marks[:, 0] == pytest.approx(lows[:, 0]), "bars stand at their marks"
-        moved = marks[:, 0] - axes.transData.transform(line.get_xydata())[:, 0]
-        assert moved == pytest.approx(shifts[place] * axes.figure.dpi / 72)
+        assert marks[:, 0] == pytest.approx(axes.transData.transform(line.get_xydata())[:, 0]), "marks do not move"
+        assert lows[:, 0] - marks[:, 0] == pytest.approx(shifts[place] * axes.figure.dpi / 72)
 
 
 @pytest.mark.parametrize(("value", "ends"), [(0.0, (0, 1)), (1.0, (0, 1)), (300.0, (0, 300)), (-2.0, (-2, 1))])

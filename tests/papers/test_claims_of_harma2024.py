@@ -89,9 +89,7 @@ def one_verdict(figure: str, claim: int, made: Made, scale: Scale = "demo") -> V
         (lambda n, h, b: 0.6 * b**2.5 * h**0.3 / n, "cannot be judged"),
     ],
 )
-def test_a_line_is_no_sigmoid_and_a_steep_power_that_is_cut_off_is_not_told_from_one(
-    count: Counted, answer: str
-) -> None:
+def test_a_line_is_no_sigmoid_and_a_power_that_is_cut_off_is_not_told_from_one(count: Counted, answer: str) -> None:
     assert one_verdict("figure-7", 1, grid(count), "small").answer == answer
 
 

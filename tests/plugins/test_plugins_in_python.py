@@ -55,6 +55,27 @@ def test_it_is_measured_by_every_protocol(task: str, protocol: str, made: Simple
 
 
 @pytest.mark.slow
+def test_its_bits_are_those_of_its_items_and_its_library_grows_as_far_as_it_can(ours: SimpleNamespace) -> None:
+    """Seven keys of one bit each: that a value is none of the keys is no bit."""
+    task, trained = ours.Pairs(n_keys=7, n_values=2, library_size=4), capax.Training(max_steps=700)
+    found = capax.measure(task, capax.Transformer(d_model=16, d_head=8), trained, protocol=capax.Capacity(restarts=2))
+    assert found.capacity is not None
+    assert found.capacity.library_sizes == (4, 7)
+    assert 6.5 < found.capacity.bits <= found.capacity.library_bits == 7
+    strict = type("StrictPairs", (ours.Pairs,), {"__annotations__": {"task": Literal["strict"]}, "task": "strict"})
+    strict.largest_library = property(lambda self: 10**6)  # its validator alone refuses more pairs than keys
+    try:
+        other = capax.measure(
+            strict(**task.model_dump(exclude={"task"})), found.spec.model, trained, protocol="capacity"
+        )
+        assert other.capacity is not None
+        assert other.capacity.library_sizes == (4,)
+        assert any("no larger one was trained" in note for note in other.notes)
+    finally:
+        del capax.Task.registry["strict"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["pairs", "sequences"])
 def test_a_kept_memory_is_loaded_and_asked(task: str, made: SimpleNamespace) -> None:
     assert recalled(made.kept[task], made.store) == made.kept[task].memorized
@@ -195,6 +216,11 @@ def test_the_file_that_defines_a_task_is_part_of_its_runs_keys(tmp_path: Path) -
         ("return 1 / self.n_values", "return 2.0", r"guess_probability\(\): above 0 and at most 1, got 2\.0"),
         ("return 1 / self.n_values", "return float('nan')", r"guess_probability\(\): above 0 and at most 1, got nan"),
         ("return 1 / self.n_values", "return 1 / 0", r"guess_probability\(\) failed \(ZeroDivisionError"),
+        (
+            'unit: ClassVar[str] = "pairs"',
+            'library_class: ClassVar[str] = "nowhere:Library"',
+            r"library_class: package\.module:Class that can be imported .* got 'nowhere:Library'",
+        ),
         (
             "return 1 / self.n_values",
             "return None",

@@ -21,17 +21,16 @@ def random_channel(m: int, h: int, d: int, d_head: int, seed: int) -> tuple[np.n
     return query, key, generator.standard_normal((m, d))
 
 
-@pytest.mark.parametrize("aggregate", ["max", "sum"])
 @pytest.mark.parametrize("block", [1, 100, 10**6])
-def test_blocks_are_the_plain_scores(block: int, aggregate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_are_the_plain_scores(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel, "BLOCK", block)
     query, key, items = random_channel(23, 3, 7, 4, 0)
-    plain = by_loops(query, key, items, aggregate)
-    blocks = [(first, rows.copy()) for first, rows in score_blocks(query, key, items, aggregate)]
+    plain = by_loops(query, key, items)
+    blocks = [(first, rows.copy()) for first, rows in score_blocks(query, key, items)]
     assert [first for first, _ in blocks][:2] == ([0, max(1, block // 23)] if block < 1000 else [0])
     assert np.concatenate([rows for _, rows in blocks]) == pytest.approx(plain, abs=1e-12)
     pairs = np.argwhere(plain > 0)
-    assert pair_scores(query, key, items, pairs, aggregate) == pytest.approx(plain[tuple(pairs.T)], abs=1e-12)
+    assert pair_scores(query, key, items, pairs) == pytest.approx(plain[tuple(pairs.T)], abs=1e-12)
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)
@@ -45,9 +44,8 @@ def test_the_threshold_is_the_best_there_is(data: st.DataObject) -> None:
     items = generator.integers(-1, 2, (m, 3)).astype(float)
     pairs = np.argwhere(~np.eye(m, dtype=bool))
     edges = generator.permutation(pairs)[: data.draw(st.integers(1, len(pairs)))]
-    aggregate = data.draw(st.sampled_from(["max", "sum"]))
-    scores = by_loops(query, key, items, aggregate)
-    found = recognize(query, key, items, edges, aggregate=aggregate)
+    scores = by_loops(query, key, items)
+    found = recognize(query, key, items, edges)
     everywhere = np.concatenate([[scores.min() - 1], np.unique(scores)])
     assert found.f1 == max(f1_of(*counts(scores, edges, threshold)) for threshold in everywhere)
     hits, false, missed = counts(scores, edges, found.threshold)

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from capax.errors import SpecError
-from capax.models.factory import ModuleError, said, seeded
+from capax.errors import SpecError, said
+from capax.models.factory import ModuleError, seeded
 from capax.models.module import reported
 from capax.models.trials import asked_positions
 from capax.seeds import torch_generator

@@ -252,8 +252,7 @@ def _show_fit(found: FitReport) -> None:
     else:
         screen.print(f"{len(found.parameters)} coefficients (--json shows them)")
     screen.print(f"domain: {found.domain.in_words()}")
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
     if found.comparison is not None:
         _show_comparison(found.comparison)
 

@@ -76,8 +76,7 @@ def _show(found: Memorization) -> None:
     if found.against is not None:
         screen.print(_against(found.against))
     screen.print(_floor(found.floor))
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def _against(found: Against) -> str:

@@ -131,6 +131,12 @@ def tell_narrow(columns: Iterable[str], kept: Sequence[str]) -> None:
         console().print(f"Left out, as the terminal is narrow (--json has them): {', '.join(narrow)}.")
 
 
+def show_notes(notes: Iterable[str]) -> None:
+    """Print what a reader must know of a result, a line each."""
+    for note in notes:
+        console().print(f"note: {note}")
+
+
 def show_failures(failures: list[Failure]) -> None:
     """Print one line per failed run; a terminal shows a long error cut short."""
     if not failures:

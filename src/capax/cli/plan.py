@@ -307,6 +307,3 @@ __getattr__ = made(
     predict_app=lambda: _app("predict", "Predict with a law how much an architecture memorizes.", _predict, _one),
     plan_app=lambda: _app("plan", "Choose an architecture that holds a target.", _plan, _several, planned=True),
 )
-
-
-# What is shown

@@ -138,8 +138,7 @@ def _show(found: FactsPlan) -> None:
     rows.sort(key=found.networks.index)
     if rows:
         _show_networks(found, rows)
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def in_words(file: FactsInFile) -> list[str]:

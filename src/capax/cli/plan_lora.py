@@ -95,8 +95,7 @@ def _show(found: AdapterPlan) -> None:
         f"measured. Measured: {found.source}. Rules: 2 bits a parameter (Schulman 2025); ranks 8, 16, 32 and 64 by the "
         "number of samples; the law refitted to Nguyen 2026."
     )
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def _loss(run: Measurement, name: str) -> str:

@@ -74,8 +74,7 @@ def _show(found: RelationPlan) -> None:
     screen.print("by law: a training should reach it; built: weights without training reach it (F1 .99)")
     if "parameters" in kept:
         screen.print("parameters: of queries and keys; what is trained has a scale and a threshold, too")
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def _size(channel: Any) -> str:

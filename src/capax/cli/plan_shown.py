@@ -18,6 +18,7 @@ from capax.results import Interval
 from capax.text import amount, counted, duration, percent
 
 WORDS = {"n_layers": "layers", "n_heads": "heads", "d_model": "width", "d_head": "head size"}
+"""Heads of columns."""
 TELLING = 0.1
 """Share of the variance from which it is said what makes an interval wide."""
 TABLES = {"frozen": "frozen", "trained": "tied"}
@@ -71,8 +72,7 @@ def show_bits(found: BitsFrontier, items: str) -> None:
     said = f"expected, interval, at least (the latter with {percent(found.probability)}): {items}"
     show_networks(rows, shown, found.precision, {"expected": said})
     _show_trust(found, rows[0], items)
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def show_networks(
@@ -162,9 +162,6 @@ def show_verified(found: Verification) -> None:
     )
 
 
-"""Heads of columns."""
-
-
 def show_prediction(found: Prediction, law: Law, items: str) -> None:
     """What a law says of one architecture."""
     screen, interval, sizes = output.console(), found.interval, dict(found.model_extra or {})
@@ -187,8 +184,7 @@ def show_prediction(found: Prediction, law: Law, items: str) -> None:
         screen.print(f"inside its domain: {found.domain.in_words()}")
     else:
         screen.print(f"OUTSIDE its domain: {'; '.join(found.outside)}")
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def _between(interval: Interval) -> str:
@@ -236,8 +232,7 @@ def show_plan(found: Frontier, items: str) -> None:
         ),
     }
     screen.print("; ".join(text for name, text in words.items() if name in kept))
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def _more(gain: str) -> str:

@@ -67,8 +67,7 @@ def _show(found: Probes) -> None:
     _show_symmetry(found, screen)
     _show_ablation(found, screen)
     _show_noise(found, screen)
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def _show_cue(found: Probes, screen: Console) -> None:

@@ -83,8 +83,7 @@ def _show(found: Quantization) -> None:
         f"bytes: of all that was trained, each step in {found.step_bits} bits; vectors (gains, biases) stay as they are"
     )
     screen.print(_verdict(found))
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def _verdict(found: Quantization) -> str:

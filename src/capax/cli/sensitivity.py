@@ -117,8 +117,7 @@ def show(found: Sensitivity) -> None:
             )
     screen.print(table)
     screen.print(f"\n{found.noise}")
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)
 
 
 def _number(value: float | None) -> str:

@@ -11,7 +11,7 @@ from capax.cli.flags import Json
 from capax.cli.plan_facts import in_words
 from capax.errors import SpecError
 from capax.planning.answers import SUREST
-from capax.planning.size import Asked, ModelSize, model_size
+from capax.planning.size import ASKED_OF_CURVE, Asked, ModelSize, model_size
 from capax.specs import Facts
 from capax.specs.facts import Ambiguous
 from capax.text import amount, counted, duration
@@ -85,12 +85,21 @@ def _show(found: ModelSize) -> None:
     if found.outside:
         screen.print(f"It lies OUTSIDE the domain of the law of capacity: {'; '.join(found.outside)}.")
     exposed = ", ".join(f"{one.share:.0%} after {one.exposures:,.0f}" for one in found.exposures)
-    screen.print(f"Exposures until a share of what it can hold is known, by the law of exposures: {exposed}")
+    screen.print(
+        f"Exposures until a share of what it can hold is known, by the law of exposures{_of(found)}: {exposed}"
+    )
     if found.asked is not None:
         screen.print()
-        _show_asked(found.asked)
-    for note in found.notes:
-        screen.print(f"note: {note}")
+        _show_asked(found.asked, "" if found.exposures_of is None else "at least ")
+    output.show_notes(found.notes)
+
+
+def _of(found: ModelSize) -> str:
+    """Which network's exposures they are, where they are not the model's own."""
+    if found.exposures_of is None:
+        return ""
+    parameters, layers = (found.exposures_of[name] for name in ASKED_OF_CURVE)
+    return f", at least those of the largest that it knows ({parameters:,.0f} effective parameters, {layers:g} layers)"
 
 
 def _shape(found: ModelSize) -> str:
@@ -146,7 +155,7 @@ def _times(value: float) -> str:
     return f"{amount(value)}×" if value >= 1e6 else f"{value:,.0f}×" if value >= 100 else f"{value:.3g}×"
 
 
-def _show_asked(asked: Asked) -> None:
+def _show_asked(asked: Asked, least: str) -> None:
     screen = output.console()
     if asked.facts is not None:
         for line in in_words(asked.facts):
@@ -166,7 +175,7 @@ def _show_asked(asked: Asked) -> None:
         hours = ", ".join(f"{name.upper()} {_time(3600 * each)}" for name, each in asked.accelerator_hours.items())
         shown = counted(asked.exposures or 0, "exposure")
         screen.print(
-            f"Its training, until these bits are expected to be known: {shown}, {asked.flops:.2g} FLOP: {hours}."
+            f"Its training, until these bits are expected to be known: {least}{shown}, {asked.flops:.2g} FLOP: {hours}."
         )
 
 

@@ -53,9 +53,15 @@ THEORY = {
 
 
 def in_theory(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
-    """What theory says of a library, the smallest of those with most places, and what is recalled of it by chance."""
+    """What theory says of a library, the smallest of those with most places, and what is recalled of it by chance.
+
+    The same one in all panels that have it; nothing at a single place, which is no line.
+    """
+    every_place = {size: by(found, x) for (size,), found in by(shown.rows, LIBRARY).items()}
     places = {size: by(found, x) for (size,), found in by(rows, LIBRARY).items()}
-    least = min(places, key=lambda size: (-len(places[size]), size))
+    least = min(places, key=lambda size: (-len(every_place[size]), size))
+    if len(places[least]) < 2:
+        return []
     runs = {size: found[0] for (size,), found in places[least].items()}
     every = {size: _bounds(run) for size, run in runs.items()}
     found: list[Series] = []
@@ -67,7 +73,8 @@ def in_theory(rows: Sequence[Measurement], shown: Shown, x: Of) -> list[Series]:
             told = f"{name}, {LIBRARY.words(least)}"
             found.append(Series(name=told, kind="reference", x=line[0], y=line[1], group=place))
     lucky = tuple(run.chance / least for run in runs.values())  # of each run's own library
-    return [*found, Series(name="by chance", kind="reference", x=tuple(runs), y=lucky, group=2)]
+    chance = f"by chance, {LIBRARY.words(least)}"
+    return [*found, Series(name=chance, kind="reference", x=tuple(runs), y=lucky, group=2)]
 
 
 def _bounds(run: Measurement) -> Catalogue | None:

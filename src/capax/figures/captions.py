@@ -81,9 +81,12 @@ def limited(shown: Shown) -> str:
 
 
 def by_law(shown: Shown) -> str:
-    """What the law is, or why it is not drawn."""
-    drawn = any(series.kind == "band" for panel in shown.panels for series in panel.series)
-    return about(shown.law, shown.group.runs, drawn)
+    """What the law is, and of which lines, or why it is not drawn."""
+    bands = [series.name for panel in shown.panels for series in panel.series if series.kind == "band"]
+    said = about(shown.law, shown.group.runs, bool(bands))
+    lines = [series for panel in shown.panels for series in panel.series if series.kind == "line" and series.x]
+    without = dict.fromkeys(line.name for line in lines if not any(name.endswith(line.name) for name in bands))
+    return f"{said} Not of {', '.join(without)}, outside its domain." if bands and without else said
 
 
 def same(shown: Shown) -> str:

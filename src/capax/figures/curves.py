@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from capax.figures.lines import each, titled
 from capax.laws.law import Law
 from capax.results import Measurement
 
+FEWEST = 3
+"""Evaluations that a line joins: between two of them nobody knows how it went."""
 MOST_CURVES = 7
 """Runs whose curves are told apart in one figure."""
 MOST_POINTS = 200
@@ -55,7 +58,8 @@ def _chart(group: Group, whole: Callable[[Measurement], Measurement]) -> Chart:
             for panel, heights in ((memorized, shares), (loss, tuple(curve.loss[point] for point in points))):
                 epochs = tuple(float(curve.epoch[point]) for point in points)
                 faint = member is not best
-                panel.append(Series(name=name, kind="line", x=epochs, y=heights, group=place, faint=faint))
+                kind: Literal["line", "points"] = "line" if len(points) >= FEWEST else "points"
+                panel.append(Series(name=name, kind=kind, x=epochs, y=heights, group=place, faint=faint))
     unit = group.runs[0].spec.task.loss_unit
     in_unit = f", in {unit}" if unit else ""
     some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest memorized to the most. "
@@ -65,7 +69,8 @@ def _chart(group: Group, whole: Callable[[Measurement], Measurement]) -> Chart:
         title=titled("Training curves", group),
         caption=f"{some if len(chosen) < len(group.runs) else ''}The restart that memorized most; faint: the others of "
         f"its run. Loss: mean training loss since the evaluation before{in_unit}. A run's count "
-        "is that of its best evaluation. Ours: no paper has such a figure.",
+        "is that of its best evaluation. Fewer than three evaluations are not joined. Ours: no paper has such a "
+        "figure.",
         panels=(
             Panel(title="memorized", x=epoch, y=share_axis, series=tuple(memorized)),
             Panel(title="loss", x=epoch, y=Axis(label="loss", from_zero=True), series=tuple(loss)),

@@ -71,6 +71,7 @@ PARAMETERS = Lines(
     y=(MEMORIZED,),
     line=HEADS,
     panel=TASK_SIZES,
+    several=WIDTH,
     reference=limits,
     law=law_line,
     caption=(

@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from io import BytesIO
 from itertools import pairwise
@@ -230,14 +231,15 @@ def _decades(axes: Axes, which: str, room: float) -> None:
 
 
 def _shifts(panel: Panel) -> dict[int, float]:
-    """Points by which series move aside, by their place: the bars of several at one x would be one bar."""
+    """Points by which bars stand beside their marks, by their series' place: those of several at one x would be one."""
     barred = [
         place
         for place, series in enumerate(panel.series)
         if series.kind in ("line", "points") and series.low is not None and not series.faint
     ]
-    places = [x for place in barred for x in set(panel.series[place].x)]
-    if panel.y.names is not None or len(set(places)) == len(places):
+    places = Counter(x for place in barred for x in set(panel.series[place].x))
+    barred = [place for place in barred if any(places[x] > 1 for x in panel.series[place].x)]
+    if panel.y.names is not None or not barred:
         return {}
     step = min(BESIDE, MOST_BESIDE / len(barred))
     return {place: step * (number - (len(barred) - 1) / 2) for number, place in enumerate(barred)}
@@ -248,7 +250,7 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
 
     Args:
         names: of the axis y, where it has names.
-        shift: points by which it moves to the right, its bars with their marks.
+        shift: points by which its bars move to the right; marks stay where they were measured.
     """
     aside = axes.transData + ScaledTranslation(shift / 72, 0, axes.figure.dpi_scale_trans)
     color = COLORS[series.group % len(COLORS)]
@@ -258,7 +260,9 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
         case "band":
             low, high = _ends(series)
             if series.low is not None:
-                axes.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+                axes.fill_between(x, low, high, color=color, alpha=0.08, linewidth=0)
+                for end in (low, high):  # areas over each other are one grey: their ends tell them apart
+                    axes.plot(x, end, color=color, linestyle=":", linewidth=0.8)
             axes.plot(x, y, color=color, linestyle="--", linewidth=1.2, label=label)
         case "bars":
             width = 0.8 if series.width is None else series.width
@@ -272,7 +276,7 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
             marker: dict[str, Any] = {"marker": "." if dot else mark_of(series.group, MARKERS)}
             if series.kind == "line" and len(x) > MARKED_POINTS:
                 marker = {}
-            (drawn,) = axes.plot(
+            axes.plot(
                 x,
                 y,
                 color=color,
@@ -282,7 +286,6 @@ def _draw_series(axes: Axes, series: Series, names: tuple[str, ...] | None = Non
                 alpha=0.4 if series.faint else 0.8 if series.kind == "points" else 1,
                 **marker,
             )
-            drawn.set_transform(aside)
     if series.kind != "band" and series.low is not None:
         low, high = _ends(series)
         known = np.isfinite(low) & np.isfinite(high) & np.isfinite(y)

@@ -218,7 +218,8 @@ def _band(series: Series, usual: dict[str, Any], color: str) -> list[Any]:
         return [line]
     x, low, high = zip(*known, strict=True)
     area = {"x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "showlegend": False, "hoverinfo": "skip"}
-    looks = {"mode": "lines", "fill": "toself", "fillcolor": _transparent(color), "line": {"width": 0, "color": color}}
+    looks: dict[str, Any] = {"mode": "lines", "fill": "toself", "fillcolor": _transparent(color)}
+    looks["line"] = {"width": 0.8, "color": color, "dash": "dot"}
     return [go.Scatter({**usual, **area, **looks}), line]
 
 

@@ -252,7 +252,8 @@ def slopes(runs: Sequence[Measurement], law: Law | None) -> list[Chart]:
     Raises:
         ReportError: when no kind of runs can be shown.
     """
-    return each(_groups(runs), lambda group: _slopes(group, law), "no run by protocol mac")
+    counted = [run for run in runs if run.spec.protocol.protocol == "mac"]
+    return each(_groups(counted), lambda group: _slopes(group, law), "no run by protocol mac")
 
 
 def _interval_per_channel(run: Measurement) -> Interval | None:
@@ -317,7 +318,7 @@ SLOPES = Lines(
     caption=(
         counts,
         "Items above chance, divided by the width: from the origin to the last width before saturation (libraries that "
-        "were memorized whole are left out; the paper does not say how it detects saturation; ours: the slope falls "
+        "were memorized whole are left out; how the paper detects saturation is not known; ours: the slope falls "
         "below 0.7 of its largest).",
         bars,
     ),

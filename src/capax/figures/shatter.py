@@ -39,8 +39,8 @@ def epochs_to_shatter(runs: Sequence[Measurement], law: Law | None) -> list[Char
             caption=f"Count: {group.runs[0].spec.protocol.words()}. Each trial has a library, weights and a batch "
             "order of its own. Dashed: the fitted negative binomial (maximum likelihood), as expected trials per bar. "
             "Trials that did not complete count as censored in the fit and have no bar. Härmä et al. 2024 draw this "
-            "in Fig. 5 (1000 trials, 16 sequences; 8 tokens and width 16 by the name of its file; heads and layers "
-            "unknown).",
+            "in Fig. 5 (1000 trials, 16 sequences; 8 tokens by the name of its file, and width 16 if the B16 "
+            "in it is that; heads and layers are not known).",
             panels=tuple(_histogram(run) for found in by(group.runs, *SIZES).values() for run in found),
             share_y=False,
         )

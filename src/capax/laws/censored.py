@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq, leastsq
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 from scipy.stats import f as f_distribution
 
 Vector = np.ndarray
@@ -86,8 +86,7 @@ def standardized(mu: Vector, observed: Observed, sigma: float | Vector) -> tuple
 
 def _hazard(z: Vector) -> Vector:
     """φ(z) / Φ(z), which tends to −z far below zero."""
-    near = np.maximum(z, -1e4)
-    return np.where(z < -1e4, -z, np.exp(-(near**2) / 2 - log_ndtr(near)) / np.sqrt(2 * np.pi))
+    return np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))
 
 
 def solve(model: Model, start: dict[str, float], free: tuple[str, ...], observed: Observed) -> Solution:

@@ -21,7 +21,7 @@ class Polynomial(Law):
 
     Fitted by least squares on the counts themselves, so its interval is as wide for a small count as for a large one
     and it may predict less than nothing, which `capax.predict` refuses and `capax.compare` tells. Columns are first
-    brought to −1 to 1. The paper does not say how it was fitted or what became of complete libraries; here they are
+    brought to −1 to 1. How it was fitted there, and what became of complete libraries, is not known; here they are
     lower bounds, as for every law.
 
     Args:

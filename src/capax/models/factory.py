@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from capax.errors import CapaxError, SpecError
+from capax.errors import CapaxError, SpecError, said
 from capax.specs.modules import Module
 
 CHANGED = "factory: the source of {!r} has changed since it was read"
@@ -27,11 +27,6 @@ _LOADED: dict[Path, str] = {}
 
 class ModuleError(CapaxError):
     """A user's module cannot be made, or fails when it is asked."""
-
-
-def said(error: BaseException) -> str:
-    """An error of the user's code in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")[:200]
 
 
 @contextmanager

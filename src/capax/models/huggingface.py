@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from capax.errors import SpecError, shown
+from capax.errors import SpecError, said, shown
 from capax.inputs import Stamp, read_json, stamps
-from capax.models.factory import said
 from capax.models.hf_config import built, config_class, refuse_many, refuse_none
 from capax.models.hf_files import WEIGHTS, config_file, quiet, refuse_code, refuse_description, transformers
 from capax.models.libraries import refuse_unknown

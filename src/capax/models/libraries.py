@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from capax.errors import CapaxError, SpecError
-from capax.models.factory import ModuleError, said, seeded
+from capax.errors import CapaxError, SpecError, said
+from capax.models.factory import ModuleError, seeded
 from capax.models.module import MEMORY, tensors_of
 from capax.specs.libraries import LibraryModel
 from capax.specs.model import Drawn, Parameter

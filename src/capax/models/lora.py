@@ -18,10 +18,9 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from capax.errors import SpecError, shown
+from capax.errors import SpecError, said, shown
 from capax.inputs import read_text
 from capax.models import huggingface
-from capax.models.factory import said
 from capax.models.hf_files import quiet
 from capax.models.huggingface import Scores
 from capax.models.libraries import build, refuse_unknown

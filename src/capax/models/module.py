@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from capax.errors import CapaxError
+from capax.errors import CapaxError, said
 from capax.models.ensemble import Ensemble, TokenEnsemble
-from capax.models.factory import ModuleError, said, seeded
+from capax.models.factory import ModuleError, seeded
 from capax.specs.model import Scored
 from capax.specs.modules import TorchModel
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from capax.errors import SpecError
+from capax.errors import SpecError, said
 from capax.models.ensemble import Streams
-from capax.models.factory import ModuleError, said, seeded
+from capax.models.factory import ModuleError, seeded
 from capax.models.module import ModuleEnsemble, Modules, plain_attention, reported, stack, tensors_of
 from capax.models.trials import TRIAL, TRIALS, Trial
 from capax.models.vector_modules import ExampleModules, PairModules

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from capax.errors import SpecError, shown
-from capax.models.factory import said, seeded
+from capax.errors import SpecError, said, shown
+from capax.models.factory import seeded
 from capax.models.libraries import refuse_unknown
 from capax.specs.x_transformers import OURS, XTransformers
 

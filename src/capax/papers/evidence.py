@@ -107,7 +107,7 @@ def above(gap: Estimate, measured: str, yes: str, no: str, unclear: str, at: flo
 
 
 def whatever(choice: str, verdicts: Mapping[str, Verdict]) -> Verdict:
-    """One verdict where each reading of something that is not stated has the same; else none can be given."""
+    """One verdict where each reading of something that is not known has the same; else none can be given."""
     answers = {verdict.answer for verdict in verdicts.values()}
     measured = "; ".join(f"{name}: {verdict.measured}" for name, verdict in verdicts.items())
     reasons = {verdict.reason for verdict in verdicts.values()}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 from torch import nn
 
+from capax.errors import SpecError
 from capax.models.hf_config import told
 from capax.results import Result
 from capax.specs.effective import spare_in_products
@@ -170,7 +171,9 @@ def _experts(model: Any, config: Any) -> tuple[int | None, int | None, int]:
     if experts is None:
         return None, None, sum(found.values())
     chosen = None if _first(text, EMPTY) else next((n for part in parts if (n := _first(part, *CHOSEN))), None)
-    return experts, None if chosen is None else min(chosen, experts), sum(found.values())
+    if chosen is not None and chosen > experts:
+        raise SpecError(f"config: {experts} experts of a block at most for a token, got {chosen}")
+    return experts, chosen, sum(found.values())
 
 
 def _spare(config: Any, family: Plain) -> int:

@@ -57,12 +57,11 @@ class Seen:
         """What to say of a network."""
         if self.exposures is None or self.shares is None:
             return ()
-        below, above = tails(LEVEL)
-        low, share, high = np.quantile(self.shares[:, at], (below, 0.5, above))
         which = "of what a network holds" if self.shares.shape[1] == 1 else "of what the first holds"
+        share = share_in_words(self.shares[:, at])
         return (
-            f"after {counted(self.exposures, 'exposure')} {whole_percent(share)} {which} is known "
-            f"({whole_percent(low)} to {whole_percent(high)}): by {CURVE}, of the recipe of protocol capacity",
+            f"after {counted(self.exposures, 'exposure')} {share} {which} is known: by {CURVE}, of the recipe of "
+            "protocol capacity",
         )
 
     def why(self, at: int, known: Sequence[str] = ()) -> list[str]:
@@ -78,14 +77,21 @@ class Seen:
         return [f"{reason} (of {CURVE})" for reason in found if reason.split()[0] not in told]
 
 
+def share_in_words(shares: np.ndarray) -> str:
+    """A share of which there are draws, and its interval, in percent."""
+    below, above = tails(LEVEL)
+    low, share, high = map(whole_percent, np.quantile(shares, (below, 0.5, above)))
+    return f"{share} ({low} to {high})"
+
+
 def known_by(network: Network, exposures: int) -> tuple[str, ...]:
     """That the bits of a plan are those of a longer training than the one whose cost is told."""
     curve = load_law(CURVE)
     assert isinstance(curve, ExposureLaw)
     sizes = {name: [getattr(network, name)] for name in ("effective_parameters", "n_layers")}
     rows = sizes | {"exposures": [exposures]}
+    share = share_in_words(curve.share_draws(rows, HELD)[:, 0])
     return (
         f"items and bits are what networks hold in the end; after {counted(exposures, 'exposure')} the first knows "
-        f"some {whole_percent(curve.known_share(rows, HELD)[0])} of that (by {CURVE}): --exposures {exposures} plans "
-        "for what is known then",
+        f"{share} of that (by {CURVE}): --exposures {exposures} plans for what is known then",
     )

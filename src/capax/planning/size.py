@@ -25,7 +25,7 @@ from capax.planning.facts_file import UNPACKED, checked_recall, given_facts, in_
 from capax.planning.facts_plan import FactsInFile
 from capax.planning.facts_study import fill, in_words
 from capax.planning.fill import Fill
-from capax.planning.known import CURVE, HELD
+from capax.planning.known import CURVE, HELD, share_in_words
 from capax.results import Result
 from capax.specs import Facts
 from capax.specs.spec import positive, whole
@@ -46,8 +46,7 @@ MANY_ROWS = 0.05
 ASKED_OF_CURVE = ("effective_parameters", "n_layers")
 CURVE_ENDS = (
     "the law of exposures was fitted from {:g} to {:g} exposures, to networks of {:g} to {:g} effective parameters and "
-    "{:g} to {:g} layers, trained in one step an exposure; beyond those exposures it is extrapolated, and larger and "
-    "deeper networks are taken to need as many as these"
+    "{:g} to {:g} layers, trained in one step an exposure; beyond those exposures it is extrapolated"
 )
 
 
@@ -105,6 +104,14 @@ class ModelSize(Displayed, Result):
     exposures: Annotated[
         tuple[Exposed, ...], Field(description="By the law of exposures, of networks that are full in the end.")
     ]
+    exposures_of: Annotated[
+        dict[str, float] | None,
+        Field(
+            description="Sizes of the network whose exposures these are, and those of `asked`: where the model is "
+            "beyond the law's data the largest and deepest there, and this one may need more; None where it is the "
+            "model's own."
+        ),
+    ] = None
     asked: Asked | None
     law: str
     source: str
@@ -208,6 +215,7 @@ def model_size(
         bytes=_bytes(counts.total),
         densities=tuple(densities),
         exposures=tuple(Exposed(share=share, exposures=_until(curve, share, known)) for share in SHARES),
+        exposures_of=known if known != _of_curve(curve, counts, sizes) else None,
         asked=asked,
         law=law.name,
         source=law.source_,
@@ -218,6 +226,7 @@ def model_size(
             *_of_the_law(law, counts, described, densities[0]),
             *_filled_in(law, table, sizes),
             CURVE_ENDS.format(*(end for name in ("exposures", *ASKED_OF_CURVE) for end in curve.domain_.ranges[name])),
+            *_at_own_size(curve, counts, sizes),
             *(() if asked is None else _of_the_asked(asked, counts, held, curve)),
             *([ANY] if task is not None and task.ambiguous == "any" else []),
         ),
@@ -303,9 +312,29 @@ def nearest(curve: ExposureLaw, counts: Counts, sizes: Shape) -> dict[str, float
 
     How a delay goes on to sizes that were trained in many steps an exposure nobody knows.
     """
-    own = {"effective_parameters": counts.effective, "n_layers": dict(sizes).get("n_layers")}
     ends = {name: curve.domain_.ranges[name][1] for name in ASKED_OF_CURVE}
-    return {name: min(float(own[name] or end), end) for name, end in ends.items()}
+    return {name: min(value, ends[name]) for name, value in _of_curve(curve, counts, sizes).items()}
+
+
+def _of_curve(curve: ExposureLaw, counts: Counts, sizes: Shape) -> dict[str, float]:
+    """The sizes that a curve depends on; of layers that are not known as many as the deepest network it knows has."""
+    layers = dict(sizes).get("n_layers") or curve.domain_.ranges["n_layers"][1]
+    return {"effective_parameters": float(counts.effective), "n_layers": float(layers)}
+
+
+def _at_own_size(curve: ExposureLaw, counts: Counts, sizes: Shape) -> list[str]:
+    """What a model beyond the curve's networks knows by its own sizes when the largest of those knows most."""
+    own, known = _of_curve(curve, counts, sizes), nearest(curve, counts, sizes)
+    if own == known:
+        return []
+    exposures = ceil(_until(curve, SHARES[-1], known))
+    rows = {name: [value] for name, value in own.items()} | {"exposures": [exposures]}
+    share = share_in_words(curve.share_draws(rows, HELD)[:, 0])
+    return [
+        f"exposures are those of the largest network that the law of exposures knows, the least to expect: by its own "
+        f"sizes {share} of what this model holds is known after {exposures:,}, so that its training may take many "
+        "times as long"
+    ]
 
 
 def _exposures(curve: ExposureLaw, share: float, sizes: dict[str, float]) -> int | None:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from capax.errors import SpecError
 from capax.protocols.convergence import trend
 from capax.protocols.count import Count, Train, out_of_time
 from capax.results import CapacityEstimate, Parameters
-from capax.specs import Capacity, Run
+from capax.specs import Capacity, Run, Task
+from capax.tasks.library import Library
 from capax.training.pack import Outcome
 
 KNOWN_WHOLE = 0.7
@@ -22,6 +24,8 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
     A larger library that time cut short is left out where less was known of it than of the one before.
     """
     task, sizes, larger, cut = run.task, list[int](), run.task.library_size, False
+    if task.library_type().uniform_nats is Library.uniform_nats:
+        raise SpecError(f"protocol: 'capacity' counts bits, and libraries of task {task.task!r} have no uniform_nats")
     outcomes: list[Outcome] = []
     while not sizes or larger > sizes[-1]:
         trained = train(range(protocol.restarts), [larger] * protocol.restarts, True)
@@ -33,7 +37,7 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
         sizes.append(larger)
         if _known(outcomes, run) <= KNOWN_WHOLE or not task.drawn or over:
             break
-        larger = min(2 * larger, task.largest_library)
+        larger = _larger(task, sizes[-1])
     size = sizes[-1]
     best = max(outcomes, key=lambda outcome: _bits(outcome)[-1])
     ended = not cut and all(outcome.stop_reason == "converged" for outcome in outcomes)
@@ -47,6 +51,16 @@ def capacity(run: Run, protocol: Capacity, train: Train) -> Count:
         why = "one of twice the size was cut short" if cut else "no larger one was trained"
         notes.append(f"{known:.1%} of the library's bits are known, and {why}: the network may hold more")
     return Count(best.memorized, best, outcomes, size, size, capacity=estimate, notes=tuple(notes))
+
+
+def _larger(task: Task, size: int) -> int:
+    """Twice the size, or as much as a task can have; the same where it refuses a larger one."""
+    larger = min(2 * size, task.largest_library)
+    try:
+        task.replace(library_size=larger)
+    except SpecError:
+        return size
+    return larger
 
 
 def _mean_bits(outcomes: Sequence[Outcome]) -> float:

@@ -87,7 +87,7 @@ def best_of_restarts_interval(
     """Where the best count of as many new restarts on this library would fall; None for one restart.
 
     The counts of restarts are taken to be normal; the range is then exact for their number (a prediction interval, not
-    a bootstrap: resampling the restarts at hand can never give more than their maximum). Ours; the paper gives none.
+    a bootstrap: resampling the restarts at hand can never give more than their maximum). Ours: the paper's is unknown.
 
     Args:
         most, least: no count can be beyond them.

@@ -93,7 +93,7 @@ def fit_threshold(trials: Iterable[Trial], rising: bool = False) -> ThresholdFit
     Raises:
         ValueError: if there is no trial or a size is below 1.
 
-    Source: the form is capax's own; Härmä et al. 2024 do not say how noisy seeds decide on the MLS.
+    Source: the form is capax's own; how noisy seeds decide on the MLS of Härmä et al. 2024 is not known.
     """
     return _fit(tuple(trials), rising, correction=1.0)
 

@@ -8,7 +8,6 @@ would make the learner look faster than it is.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -45,7 +44,7 @@ def shatter(run: Run, protocol: Shatter, train: Train) -> Count:
         censored=tuple(censored),
         completed_share=Interval(low=share.low, high=share.high, level=LEVEL, of="share of trials that complete"),
         median=_median(epochs, len(censored)),
-        fit=None if fit is None else NegativeBinomial.model_validate(fit, from_attributes=True),
+        fit=fit,
     )
     best = max(outcomes, key=lambda outcome: outcome.memorized)
     return Count(best.memorized, best, outcomes, size, size, shatter=epochs_to_shatter, notes=notes)
@@ -76,33 +75,7 @@ def _median(epochs: list[int], censored: int) -> float | None:
     return middle if np.isfinite(middle) else None
 
 
-@dataclass(frozen=True)
-class NegativeBinomialFit:
-    """A negative binomial distribution of epochs-to-shatter and how well it is known.
-
-    Attributes:
-        r, p: the distribution, `P(n) = C(n-1, r-1) p^r (1-p)^(n-r)` for `n >= r`.
-        r_interval, p_interval: 95 % profile-likelihood intervals, both ends included; that of `p` lets `r` be real.
-        mean: `r / p`, epochs.
-        log_likelihood: log P(completed) + log survival(censored) at `(r, p)`.
-        completed, censored: the number of trials of either kind.
-        distance: the largest distance, over the epochs up to the last one observed, between the Kaplan–Meier estimate
-            and the fitted distribution function. It is a description of the fit and has no p-value: the censoring
-            times that a bootstrap would need are not known for completed trials.
-    """
-
-    r: int
-    p: float
-    r_interval: tuple[int, int]
-    p_interval: tuple[float, float]
-    mean: float
-    log_likelihood: float
-    completed: int
-    censored: int
-    distance: float
-
-
-def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLike = ()) -> NegativeBinomialFit:
+def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLike = ()) -> NegativeBinomial:
     """The negative binomial of greatest likelihood, given completed and censored trials.
 
     The log-likelihood is `sum log P(n)` over completed trials plus `sum log P(N > c)` over censored ones; `r` is an
@@ -116,8 +89,8 @@ def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLik
     Raises:
         ValueError: if there is no completed trial, or an epoch is not an integer of at least 1.
 
-    Source: Härmä et al. 2024 (arXiv 2407.15425), eq. 9 and Fig. 5. The paper does not say how it fitted, nor what it
-    did with trials that never complete; censoring and the intervals are ours.
+    Source: Härmä et al. 2024 (arXiv 2407.15425), eq. 9 and Fig. 5. How it fitted, and what it did
+    with trials that never complete, is not known; censoring and the intervals are ours.
     """
     completed, censored = _epochs("completed", completed_epochs), _epochs("censored", censored_epochs)
     if not len(completed):
@@ -128,15 +101,13 @@ def fit_negative_binomial(completed_epochs: ArrayLike, censored_epochs: ArrayLik
     floor = profile(r) - _DROP
     r_interval = profile.interval(r, floor)
     p = float(likelihood.best_p(np.array([r]))[0])
-    return NegativeBinomialFit(
+    return NegativeBinomial(
         r=r,
         p=p,
         r_interval=r_interval,
         p_interval=_p_interval(likelihood, r_interval, int(completed.min()), floor),
         mean=r / p,
         log_likelihood=profile(r),
-        completed=len(completed),
-        censored=len(censored),
         distance=_distance(completed, censored, r, p),
     )
 

@@ -109,8 +109,8 @@ def _count(run: Measurement) -> Found:
     if run.recallable < run.library_size:
         all_of_it = "all that can be recalled"
     standing = _by_luck(run, all_of_it if run.whole else ENDS[run.stop_reason])
-    share = run.memorized / run.library_size if task.share else 0.0
-    rank = (float(bool(run.above_chance)), run.metrics.get(task.metric, 0.0), share, run.memorized)
+    # by bits, not by the share of a library: of a small one little is enough
+    rank = (float(bool(run.above_chance)), run.metrics.get(task.metric, 0.0), run.bits, run.memorized)
     return Found(rank, of_items(run), _range(run.interval), standing)
 
 

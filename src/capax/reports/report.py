@@ -288,7 +288,7 @@ def brief(table: Mapping[str, Sequence[Any]], asked: Iterable[str]) -> list[str]
         asked: fields of the specs; of those that are no sizes, too, the ones that differ are there if there is room.
     """
     several = {name for name in table if _differs(table, name)}
-    others = [name for name in table if name in asked and name not in ("task", "protocol")]
+    others = [name for name in table if name in asked and name not in ("key", "task", "protocol")]
     varied = [name for name in dict.fromkeys((*SIZES, *others, "seed")) if name in several]
     first = [name for name in ("key", "task", "protocol") if name == "key" or name in several]
     held = HELD if "capacity_bits" in table else ()

@@ -192,10 +192,11 @@ def _counted(runs: Sequence[Measurement]) -> str:
     verb = "has" if best.spec.task.share else "memorized"
     complete = sum(run.whole for run in runs)
     if best.whole:
-        also = f"; {complete} of {len(runs)} memorized theirs whole" if len(runs) > 1 else ""
         all_of_it = "the whole library" if best.recallable == best.library_size else "all that can be recalled"
-        told = f"{_titled(every)} {verb} {of_items(best)}, {all_of_it}{also}"
+        told = f"{_titled(every)} {verb} {of_items(best)}, {all_of_it}"
     else:
         told = f"{WHEN[best.stop_reason]}, {every} {verb} {of_items(best)}"
+    if complete and len(runs) > 1:
+        told += f"; {complete} of {len(runs)} memorized theirs whole"
     luck = sum(not run.above_chance for run in runs)
     return told + (f"; {luck} of {len(runs)} {'is' if luck == 1 else 'are'} {LUCK}" if luck else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -85,14 +85,6 @@ class Biographies(Task):
     def sizes(self) -> dict[str, int]:
         """`vocab_size` and `context`: all tokens that the model knows, and those that it reads, the first included."""
         return {"vocab_size": sum(self.names) + sum(self.values) + 1, "context": self.tokens_per_item}
-
-    def bound_sizes(self) -> dict[str, Any]:
-        """The sizes that bounds ask for: the token before a person is read, but is none of the person's."""
-        return super().bound_sizes() | {"seq_len": self.tokens_per_item}
-
-    def columns(self) -> dict[str, Any]:
-        """Its columns in a table."""
-        return super().columns() | {"seq_len": self.tokens_per_item}
 
     def scored(self, purpose: Purpose) -> Scored:
         """Every position; recall counts those of values alone."""

@@ -46,7 +46,7 @@ PAPERS: dict[str, dict[tuple[str, str], Parts]] = {
     },
 }
 """By paper, task and protocol. Härmä et al. name attention and FFN as what they train, from which we take it that
-tables of positions are frozen; their vocabulary, the positions of their loss and their patience are not stated.
+tables of positions are frozen; their vocabulary, the positions of their loss and their patience are not known.
 Mahdavi et al.: the published code."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -23,7 +23,7 @@ class Sequences(Task):
     """Remember sequences: the last token of each is to be predicted from those before it.
 
     Tokens are independent and uniform over the vocabulary and prefixes are distinct, or the sequences are the user's.
-    The paper does not state its vocabulary size, which positions its loss covers, or how duplicates were treated
+    The paper's vocabulary size, which positions its loss covers, and how duplicates were treated are not known to us
     (`vocab_size`, `loss`, distinct prefixes are our choices; see docs/protocols.md).
     """
 
@@ -39,7 +39,7 @@ class Sequences(Task):
     ] = 8
     vocab_size: Annotated[
         int,
-        Field(ge=2, le=LARGEST_VOCABULARY, description="Different tokens (ours: the paper does not state it)."),
+        Field(ge=2, le=LARGEST_VOCABULARY, description="Different tokens (ours: the paper's is not known)."),
     ] = 100
     library: Annotated[
         str,
@@ -115,10 +115,6 @@ class Sequences(Task):
     def sizes(self) -> dict[str, int]:
         """`vocab_size` and `context`: what the model knows and reads, the token before the first one included."""
         return {"vocab_size": self.vocab_size + self.bos, "context": self.seq_len - 1 + self.bos}
-
-    def bound_sizes(self) -> dict[str, Any]:
-        """The sizes that bounds ask for: a token before the first is read, but is none of the sequence's."""
-        return super().bound_sizes() | {"seq_len": self.seq_len}
 
     @property
     def tokens_per_item(self) -> int:

@@ -11,6 +11,7 @@ from capax.errors import CapaxError, SpecError, shown
 from capax.specs.model import Model, Scored
 from capax.specs.plugins import Registry, resolve, source_sha256
 from capax.specs.spec import LARGEST_LIBRARY, Tagged, positive, whole
+from capax.specs.training import Training
 from capax.specs.transformer import Transformer
 
 if TYPE_CHECKING:
@@ -82,6 +83,11 @@ class Task(Tagged):
         super().refuse_unregistered()
         if not (isinstance(cls.learner, type) and issubclass(cls.learner, Model)):
             raise SpecError(f"{cls.__name__}: learner: should be a model's class, got {shown(cls.learner)}")
+        if source_sha256(cls.__module__) is None:
+            return
+        for taken, owner in ((cls.learner.model_fields, "the model"), (Training.model_fields, "the training")):
+            if both := [name for name in cls.model_fields if name in taken and name not in Task.model_fields]:
+                raise SpecError(f"{cls.__name__}: {both[0]}: is a field of {owner}, too; call it otherwise")
 
     @classmethod
     def of_size(cls, size: int, **fields: Any) -> Self:
@@ -95,8 +101,18 @@ class Task(Tagged):
         return sorted(kinds, key=lambda model: model is not cls.learner)
 
     def library_type(self) -> Any:
-        """The class of its libraries, imported."""
-        return resolve(self.library_class)
+        """The class of its libraries, imported.
+
+        Raises:
+            SpecError: for one that cannot be imported.
+        """
+        try:
+            return resolve(self.library_class)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise SpecError(
+                f"task {self.tag()!r}: library_class: package.module:Class that can be imported (of the plugin's own "
+                f"file f'{{__name__}}:Class'), got {self.library_class!r:.80}: {error}"
+            ) from None
 
     @property
     def drawn(self) -> bool:
@@ -168,7 +184,8 @@ class Task(Tagged):
         sizes = self.sizes()
         found: dict[str, Any] = {name: sizes[name] for name in ("vocab_size", "context_size") if name in sizes}
         if "context" in sizes:
-            found |= {"seq_len": sizes["context"] + 1, "context_size": sizes["context"]}
+            seq_len = self.tokens_per_item or sizes["context"] + 1  # a token before the first is none of the item's
+            found |= {"seq_len": seq_len, "context_size": sizes["context"]}
         bits = None if self.guess_probability() is None else self.bits_per_item()
         return found | {"library_size": self.library_size, "bits_per_item": bits}
 
@@ -296,8 +313,7 @@ class Task(Tagged):
         """Its columns in a table: its fields; for tokens also `seq_len` and `vocab_size`."""
         fields = self.model_dump(mode="json")
         if self.reads == "tokens":
-            sizes = self.sizes()
-            fields = {"seq_len": sizes["context"] + 1, "vocab_size": sizes["vocab_size"]} | fields
+            fields = {"seq_len": self.tokens_per_item, "vocab_size": self.sizes()["vocab_size"]} | fields
         return fields
 
     def refuse(self, model: Model, protocol: Protocol) -> None:

@@ -111,10 +111,6 @@ class Text(Task):
         """`vocab_size` and `context`: what the model knows and reads, the token before the first one included."""
         return {"vocab_size": self.vocab_size + 1, "context": self.seq_len}
 
-    def bound_sizes(self) -> dict[str, Any]:
-        """The sizes that bounds ask for: a token before the first is read, but is none of the window's."""
-        return super().bound_sizes() | {"seq_len": self.seq_len}
-
     @property
     def tokens_per_item(self) -> int:
         """Tokens of a window."""
@@ -144,10 +140,6 @@ class Text(Task):
     def information_per_item(self) -> float:
         """log2(vocab_size) for each token of a window: more than the text holds, which no uniform guess knows."""
         return math.log2(self.vocab_size) * self.seq_len
-
-    def columns(self) -> dict[str, Any]:
-        """Its columns in a table."""
-        return super().columns() | {"seq_len": self.seq_len}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -32,11 +32,13 @@ def importable(table: Any) -> pl.DataFrame:
         raise TableError(f"table: a data frame, or a mapping of arrays of one length, got {shown(table)}")
     for name in REQUIRED:
         if name not in table.columns:
-            raise TableError(f"{name}: no such column to import; the table has {among(name, table.columns)}")
+            raise TableError(
+                f"{name}: no such column to import; the table has {among(name, table.columns)}{_or_merge(table)}"
+            )
         for row, value in enumerate(table[name], start=1):
             if not _is_positive(value, or_zero=name == "memorized"):
                 least = "a finite number, 0 or more" if name == "memorized" else "a positive finite number"
-                raise TableError(f"{name}: row {row} should be {least}, got {value!r}")
+                raise TableError(f"{name}: row {row} should be {least}, got {value!r}{_or_merge(table)}")
     for name in WHOLE:
         for row, value in enumerate(table[name], start=1):
             if float(value) % 1:
@@ -61,6 +63,11 @@ def importable(table: Any) -> pl.DataFrame:
     # Not by a cast: as was checked, they are what Python takes for numbers, " 32" and "1_000" too.
     numbers = [pl.Series(name, [float(value) for value in table[name]]) for name in others]
     return table.with_columns(finite).with_columns(numbers)
+
+
+def _or_merge(table: pl.DataFrame) -> str:
+    """What to do with runs of capax, as the end of a message; empty of others."""
+    return "; runs of capax go from store to store by capax runs merge" if "key" in table.columns else ""
 
 
 def _is_positive(value: Any, or_zero: bool = False) -> bool:

@@ -22,10 +22,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from capax import machine
-from capax.errors import SpecError, shown
+from capax.errors import LONGEST, SpecError, said, shown
 from capax.specs.spec import whole
 from capax.sweeps.cluster import ClusterError
-from capax.sweeps.executors import Executor, Job, Report, do, one_line
+from capax.sweeps.executors import Executor, Job, Report, do
 
 CLUSTERS = ("slurm", "local")
 MOST_IN_QUEUE = 64
@@ -89,7 +89,7 @@ class SubmititJobs(Executor):
             self._executor.update_parameters(**DEFAULTS | gpu | dict(parameters or {}))
         except (RuntimeError, ValueError, NameError, TypeError, AssertionError, OSError) as error:
             self._leave()
-            raise ClusterError(f"submitit: {' '.join(str(error).split())}") from None
+            raise ClusterError(f"submitit: {error}") from None
         self._running: dict[Any, Job] = {}
         self._cancelled: set[Any] = set()
         self._given_up: dict[Any, float] = {}
@@ -117,7 +117,7 @@ class SubmititJobs(Executor):
             with machine.starting_workers():  # the driver tells local jobs of Ctrl-C, as those on other nodes
                 handle = self._executor.submit(_do_in_job, job, wanted)
         except (RuntimeError, OSError) as error:
-            raise ClusterError(f"submitit: {' '.join(str(error).split())}") from None
+            raise ClusterError(f"submitit: {error}") from None
         self._running[handle] = job
 
     def wait(self, seconds: float) -> list[Report]:
@@ -211,7 +211,7 @@ def _do_in_job(job: Job, wanted: Path) -> Report:
         with _alone(job, stopping) as alone:
             return do(job, stopping) if alone else Report(job, trouble="stopped")
     except Exception as error:  # as of a process
-        return Report(job, trouble="raised", message=one_line(error))
+        return Report(job, trouble="raised", message=said(error, LONGEST))
 
 
 @contextmanager

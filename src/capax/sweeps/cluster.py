@@ -10,9 +10,9 @@ import threading
 from typing import Any
 
 from capax import interrupts
-from capax.errors import CapaxError, SpecError, shown
+from capax.errors import LONGEST, CapaxError, SpecError, said, shown
 from capax.specs.spec import whole
-from capax.sweeps.executors import Executor, Job, Report, do, one_line
+from capax.sweeps.executors import Executor, Job, Report, do
 
 CONNECT_SECONDS = 5
 LEAST_SHARE = 1e-4
@@ -68,7 +68,7 @@ class RayTasks(Executor):
                 logging_level="ERROR",
             )
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise ClusterError(f"ray: cannot connect to {address!r}: {one_line(error)}") from None
+            raise ClusterError(f"ray: cannot connect to {address!r}: {said(error, LONGEST)}") from None
         if before is interrupts.end:  # Ray's own handler would end the sweep without its checkpoints
             signal.signal(signal.SIGTERM, before)
         there = ray.cluster_resources()
@@ -107,11 +107,11 @@ class RayTasks(Executor):
         except exceptions.TaskCancelledError:
             return Report(job, trouble="stopped")
         except exceptions.OutOfMemoryError as error:
-            return Report(job, trouble="memory", message=one_line(error))
+            return Report(job, trouble="memory", message=said(error, LONGEST))
         except exceptions.RayTaskError as error:
-            return Report(job, trouble="raised", message=one_line(error))
+            return Report(job, trouble="raised", message=said(error, LONGEST))
         except exceptions.RayError as error:
-            return Report(job, trouble="died", message=one_line(error))
+            return Report(job, trouble="died", message=said(error, LONGEST))
 
     def stop(self) -> None:
         """Interrupt the tasks: they write their checkpoints and end."""

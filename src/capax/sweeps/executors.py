@@ -27,7 +27,7 @@ import torch
 
 from capax import interrupts, machine
 from capax.devices import VISIBLE, Device
-from capax.errors import CapaxError
+from capax.errors import LONGEST, CapaxError, said
 from capax.protocols.perform import perform, perform_together
 from capax.results import Measurement
 from capax.specs import Run
@@ -161,7 +161,7 @@ class Here(Executor):
         try:
             return do(job, lambda: self._stopping or interrupts.waiting())
         except Exception as error:  # as of a process
-            return Report(job, trouble="raised", message=one_line(error))
+            return Report(job, trouble="raised", message=said(error, LONGEST))
 
     def stop(self) -> None:
         """Ask the job to write its checkpoint and end."""
@@ -246,7 +246,7 @@ class Processes(Executor):
                     reports.append(Report(job, trouble="unstarted", message=machine.UNSTARTED))
             elif error is not None:
                 self._idle.append(pool)
-                reports.append(Report(job, trouble="raised", message=one_line(error)))
+                reports.append(Report(job, trouble="raised", message=said(error, LONGEST)))
             else:
                 self._idle.append(pool)
                 reports.append(future.result())
@@ -299,15 +299,10 @@ def _done(job: Job, stopping: Callable[[], bool], cores: AtOnce) -> Report:
     except Interrupted:
         return Report(job, trouble="stopped")
     except (OutOfMemory, MemoryError) as error:
-        return Report(job, trouble="memory", message=one_line(error) or "out of memory", pack_size=size)
+        return Report(job, trouble="memory", message=said(error, LONGEST), pack_size=size)
     except (CapaxError, ArithmeticError, RuntimeError, ValueError, OSError) as error:
-        return Report(job, trouble="raised", message=one_line(error))
+        return Report(job, trouble="raised", message=said(error, LONGEST))
     return Report(job, tuple(found), pack_size=measured)
-
-
-def one_line(error: BaseException) -> str:
-    """An error on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
 
 
 _stopping: Any

@@ -132,13 +132,6 @@ class AssociationLibrary(Library[ExampleReader]):
         """Rows of the largest library, padding included."""
         return self.queries.shape[1]
 
-    def select(self, members: list[int]) -> AssociationLibrary:
-        """The libraries of some members."""
-        sizes = tuple(self.sizes[m] for m in members)
-        if self.queries.shape[0] == 1:
-            return type(self)(self.spec, self.queries, self.contexts, self.labels, sizes)
-        return type(self)(self.spec, self.queries[members], self.contexts[members], self.labels[members], sizes)
-
     def batch(self, rows: Int[Tensor, "e b"]) -> AssociationBatch:
         """The items at `rows` of each member's library."""
         g, items = self.queries.shape[:2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -105,12 +105,6 @@ class ContextLibrary(Library[Any]):
     def learned_counts(self) -> tuple[int, ...]:
         """Contexts that are learned from."""
         return (self.learned.shape[1],) * len(self.sizes)
-
-    def select(self, members: list[int]) -> ContextLibrary:
-        """The graphs of some members."""
-        names = ("items", "signs", "learned", "unseen", "importance")
-        parts: dict[str, Any] = {name: getattr(self, name)[members] for name in names}
-        return replace(self, sizes=tuple(self.sizes[m] for m in members), **parts)
 
     def batch(self, rows: Int[Tensor, "e b"]) -> ContextBatch:
         """The contexts at `rows`."""

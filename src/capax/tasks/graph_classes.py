@@ -16,6 +16,7 @@ from scipy.special import gammaln
 from capax.errors import SpecError
 from capax.results import Result
 from capax.specs import Relations
+from capax.specs.spec import whole
 
 LN2 = log(2)
 EXACT_DERANGEMENTS = 20
@@ -34,7 +35,7 @@ class GraphClass(Result):
 
 def derangements(n_items: int) -> GraphClass:
     """Permutations without fixed points, one target each: log2 !m = log2 m! − 1.44 + ...."""
-    _at_least("n_items", n_items, 2)
+    whole("n_items", n_items, 2)
     if n_items > EXACT_DERANGEMENTS:
         bits = _factorial(n_items) - 1 / LN2
     else:
@@ -47,7 +48,7 @@ def derangements(n_items: int) -> GraphClass:
 
 def digraphs(n_items: int, n_edges: int) -> GraphClass:
     """All graphs of m' edges: log2 C(m(m − 1), m')."""
-    _at_least("n_items", n_items, 2)
+    whole("n_items", n_items, 2)
     pairs = n_items * (n_items - 1)
     if not 0 <= n_edges <= pairs:
         raise SpecError(f"n_edges: 0 to {pairs} (n_items {n_items}), got {n_edges}")
@@ -63,7 +64,7 @@ def regular_digraphs(n_items: int, degree: int) -> GraphClass:
     left, at least m! ((m − j)/m)^m (van der Waerden's bound, Egorychev and Falikman); one graph is taken apart in at
     most Π_j (j!)^(m/j) ways, j = 1 to k (Bregman's bound).
     """
-    _at_least("n_items", n_items, 2)
+    whole("n_items", n_items, 2)
     if not 1 <= degree < n_items:
         raise SpecError(f"degree: 1 to {n_items - 1} (n_items {n_items}), got {degree}")
     formula = "Σ_{j ≤ k} [log2 m! + m log2((m − j)/m) − (m/j) log2 j!]"
@@ -77,7 +78,7 @@ def regular_digraphs(n_items: int, degree: int) -> GraphClass:
 
 def rooted_trees(n_items: int) -> GraphClass:
     """All trees with edges to the parent and any root: log2 m^(m − 1) (Cayley)."""
-    _at_least("n_items", n_items, 2)
+    whole("n_items", n_items, 2)
     return GraphClass(
         name="rooted_trees", bits=(n_items - 1) * log(n_items) / LN2, exact=True, formula="(m − 1) log2 m"
     )
@@ -123,8 +124,3 @@ def log2_choose(n: ArrayLike, k: ArrayLike) -> Any:
     """log2 C(n, k), of numbers or of arrays of one shape."""
     n, k = np.asarray(n), np.asarray(k)
     return (gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) / LN2
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise SpecError(f"{name}: at least {least}, got {value}")

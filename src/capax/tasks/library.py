@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import torch
@@ -141,9 +141,15 @@ class Library(ABC, Generic[Model]):
         """Memory that it takes."""
         return sum(part.numel() * part.element_size() for part in vars(self).values() if isinstance(part, Tensor))
 
-    @abstractmethod
-    def select(self, members: list[int]) -> Library[Model]:
-        """The libraries of some members."""
+    def select(self, members: list[int]) -> Self:
+        """The libraries of some members; of what all of them share there is one, which stays."""
+        every: Any = self
+        parts = {
+            name: part[members] if isinstance(part, Tensor) else tuple(part[member] for member in members)
+            for name, part in vars(self).items()
+            if name == "sizes" or (isinstance(part, Tensor | tuple) and len(part) > 1)
+        }
+        return replace(every, **parts)
 
     @abstractmethod
     def batch(self, rows: Int[Tensor, "e b"]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -110,14 +110,6 @@ class RelationLibrary(Library[PairReader]):
     def row_counts(self) -> tuple[int, ...]:
         """As many for each member."""
         return (self.rows,) * len(self.sizes)
-
-    def select(self, members: list[int]) -> RelationLibrary:
-        """The graphs of some members."""
-        sizes = tuple(self.sizes[m] for m in members)
-        if self.items.shape[0] == 1:
-            return replace(self, sizes=sizes)
-        names = ("items", "signs", "weight", "importance")
-        return replace(self, sizes=sizes, **{name: getattr(self, name)[members] for name in names})
 
     def batch(self, rows: Int[Tensor, "e b"]) -> RelationBatch:
         """The sources at `rows`."""

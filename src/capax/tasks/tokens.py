@@ -72,18 +72,13 @@ class TokenLibrary(Library[TokenEnsemble[Any]]):
 
     @property
     def uniform_loss(self) -> float:
-        """Cross-entropy of a uniform guess, in nats."""
-        return math.log(self.spec.sizes()["vocab_size"])
+        """Cross-entropy of a uniform guess of a token that the loss covers, in nats."""
+        return self.uniform_nats / self._scored
 
     @property
     def rows(self) -> int:
         """Rows of the largest library, padding included."""
         return self.tokens.shape[1]
-
-    def select(self, members: list[int]) -> TokenLibrary:
-        """The libraries of some members."""
-        tokens = self.tokens if self.tokens.shape[0] == 1 else self.tokens[members]
-        return type(self)(self.spec, tokens, tuple(self.sizes[m] for m in members))
 
     def targets(self, member: int) -> list[int]:
         """The different tokens that a member has to predict for full recall."""
@@ -127,7 +122,12 @@ class TokenLibrary(Library[TokenEnsemble[Any]]):
     @property
     def uniform_nats(self) -> float:
         """Cross-entropy of a uniform guess of all tokens that the loss covers."""
-        return self.uniform_loss * (1 if self.spec.scored("loss") == "last" else self.tokens.shape[2] - 1)
+        return self.spec.information_per_item() * math.log(2)
+
+    @property
+    def _scored(self) -> int:
+        """Tokens of an item that the loss covers."""
+        return 1 if self.spec.scored("loss") == "last" else self.tokens.shape[2] - 1
 
     def nats(self, logits: Float[Tensor, "e b p vocab"], batch: Int[Tensor, "e b seq_len"]) -> Float[Tensor, "e b"]:
         """Cross-entropy of each item in all tokens that the loss covers."""

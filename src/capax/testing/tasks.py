@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -67,6 +68,18 @@ class TaskSuite(SpecSuite):
         rows = torch.arange(2).expand(3, 2)
         for mine, theirs in zip(_parts(chosen.batch(rows[:2])), _parts(whole.batch(rows)), strict=True):
             assert torch.equal(mine, theirs[[2, 0]])
+
+    def test_a_library_of_twice_the_size_is_drawn_or_there_is_a_largest(self) -> None:
+        if not self.task.drawn or "library_size" not in type(self.task).model_fields:
+            return
+        size = min(2 * self.task.library_size, self.task.largest_library)
+        task = self.task.replace(library_size=size)
+        library = task.library_type().build(task, self.run.model, (size,), [numpy_generator(0, "library")])
+        assert library.row_counts == (task.rows(size),)
+
+    def test_a_uniform_guess_has_the_information_of_an_item(self) -> None:
+        if (nats := self.libraries(0).uniform_nats) is not None:
+            assert math.isclose(nats, self.task.information_per_item() * math.log(2), rel_tol=1e-9)
 
     def test_tokens_are_of_the_vocabulary(self) -> None:
         if self.task.reads != "tokens":

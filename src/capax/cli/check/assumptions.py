@@ -130,5 +130,4 @@ def _show(found: AssumptionReport) -> None:
         "\nThe bound needs A1 and A2. Not refuted: sampling finds what is common, not what is rare. Examples count "
         "from 1."
     )
-    for note in found.notes:
-        screen.print(f"note: {note}")
+    output.show_notes(found.notes)

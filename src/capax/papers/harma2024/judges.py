@@ -155,7 +155,7 @@ def negative_binomial(of: Evidence) -> Verdict:
     said = "; ".join(f"{one} with {len(names)}" for one, names in (("rejected", rejected), ("kept", kept)) if names)
     said = f"{readings} {said}" if said else ""
     if rejected and kept:
-        return cannot(f"depends on what is not stated: {said}; {how}", measured)
+        return cannot(f"depends on what is not known: {said}; {how}", measured)
     if weak:
         weakly = f"not rejected with {len(weak)}, by fewer than {TELLING} trials (ours)"
         said = f"{said}; {weakly}" if said else weakly
@@ -163,7 +163,7 @@ def negative_binomial(of: Evidence) -> Verdict:
 
 
 def _reading(run: Measurement) -> str:
-    """Of what the paper does not state, the choice of a run."""
+    """Of what is not known of the paper, the choice of a run."""
     heads, layers = field(run, "n_heads"), field(run, "n_layers")
     deeper = "" if (heads, layers) == (1, 1) else f", {counted(heads, 'head')} in {counted(layers, 'layer')}"
     return f"{field(run, 'vocab_size')} tokens, loss {field(run, 'loss')}{deeper}"

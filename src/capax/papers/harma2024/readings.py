@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 
+from capax.errors import CapaxError
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.recipe import Evidence, Unjudged, Verdict
+from capax.papers.recipe import Evidence, Verdict
 from capax.results import Measurement
 
 OURS = "above chance"
@@ -26,7 +27,7 @@ def in_every_reading(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence
             return first
         others = {}
         for name, reading in _others(of):
-            with suppress(Unjudged):
+            with suppress(CapaxError):  # of too few networks there is no verdict, or no law
                 others[name] = judge(reading)
         if any(other.answer != first.answer for other in others.values()):
             return ev.whatever("whether guesses count, and on the widths that are kept", {OURS: first, **others})

@@ -231,7 +231,7 @@ def unseen_inside_range(of: Evidence) -> Verdict:
 
     def judged(ecm: ECM) -> Verdict:
         error = _mean_in(_in_each(_held_out, ecm, studies))
-        named = f"{published}, the published error (whether in sample is not stated)"
+        named = f"{published}, the published error (whether in sample is not known)"
         if error.high <= published:
             return agrees(f"the interval is below {named}", str(error))
         if error.low > published:

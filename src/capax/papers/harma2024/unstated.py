@@ -1,4 +1,4 @@
-"""What Härmä et al. 2024 do not state, crossed: which vocabulary, loss, stop rule and positions make figures hold."""
+"""What is not known of Härmä et al. 2024, crossed: which vocabulary, loss, stop rule and positions make it hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALIKE = 0.1
 
 
 class Combination(NamedTuple):
-    """One reading of what is not stated; the stop rule as evaluations without improvement, after 32 steps each."""
+    """One reading of what is not known; the stop rule as evaluations without improvement, after 32 steps each."""
 
     loss: str
     vocab_size: int

@@ -151,9 +151,8 @@ class Prepared:
 
     Attributes:
         table: the facts that may be asked.
-        repeats: lines that said a fact again.
         sha256: of the whole file's facts.
-        width: tokens of the longest row.
+        width, answer_len: tokens of the longest row, and of the longest answer.
         tokenizer_sha256: of the tokenizer's file, where there is one.
     """
 

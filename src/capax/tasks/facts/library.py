@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -151,15 +151,6 @@ class FactLibrary(Library[TokenEnsemble[Any]]):
     def rows(self) -> int:
         """Rows of the largest library, padding included."""
         return self.tokens.shape[1]
-
-    def select(self, members: list[int]) -> FactLibrary:
-        """The libraries of some members."""
-        sizes = tuple(self.sizes[member] for member in members)
-        if len(self.tokens) == 1:
-            return replace(self, sizes=sizes)
-        names = ("tokens", "begin", "stop", "uniform", "weight", "answer_len")
-        parts = {name: getattr(self, name)[members] for name in names}
-        return replace(self, tables=tuple(self.tables[member] for member in members), sizes=sizes, **parts)
 
     def table(self, member: int) -> Table:
         """The facts of a member."""

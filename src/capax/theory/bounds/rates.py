@@ -14,7 +14,7 @@ NAMES = {"bf16": "bfloat16", "fp32": "float32"}
 COMPUTED_IN = {"bf16": ("bfloat16",), "fp32": ("float32", "float64")}
 
 EVERY = differs("all parameters are trained", "all_trained")
-TIED = differs("GPT-2 with tied embeddings", lambda: False)
+TIED = differs("GPT-2 with tied embeddings", lambda attention: False)  # ours is none; of others it is not known
 LONG = differs("trained for 10^6 steps")
 TABLE_OF_RATES = "Morris et al. 2025 (arXiv 2505.24832), table of rates"
 TOKENS = "random tokens, entropy minus cross-entropy in bits; trained weights"
@@ -44,7 +44,7 @@ def gpt2_parameters(n_layers: int, d_model: int, vocab_size: int, length: int) -
         differs("at least 2 layers", lambda n_layers: n_layers >= 2),
         differs("1,000,000 parameters and more", lambda trainable: trainable >= 1_000_000),
         differs("each fact is seen 1000 times"),
-        differs("GPT-2 with rotary positions, heads of 64", lambda: False),
+        differs("GPT-2 with rotary positions, heads of 64", lambda attention: False),
     ),
 )
 def allenzhu2024(trainable: int) -> float:

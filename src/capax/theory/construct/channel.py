@@ -1,22 +1,19 @@
 """The key-query channel in numpy: scores of all ordered pairs of items, and how well a threshold tells edges apart.
 
-S_ij = max_k ⟨x_i W_Q,k, x_j W_K,k⟩ over the heads (or their sum); (i, j) counts as an edge where S_ij > τ, i ≠ j
+S_ij = max_k ⟨x_i W_Q,k, x_j W_K,k⟩ over the heads; (i, j) counts as an edge where S_ij > τ, i ≠ j
 (Adler 2025, arXiv 2509.22840). Scores are made in blocks of rows, each head's in turn: memory is a block's, and that of
-all queries and keys. It serves weights that were built and weights that were trained.
+all queries and keys. It serves weights that are built; those of a file are checked by `claims.recompute`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from capax.tasks.graphs import check_edges
-
-Aggregate = Literal["max", "sum"]
 
 BLOCK = 2**17
 """Scores in a block of rows (1 MB): all heads go over it while it is in the cache."""
@@ -65,7 +62,6 @@ def score_blocks(
     query: Float[np.ndarray, "heads channels d_head"],
     key: Float[np.ndarray, "heads channels d_head"],
     items: Float[np.ndarray, "items channels"],
-    aggregate: Aggregate = "max",
 ) -> Iterator[tuple[int, Float[np.ndarray, "rows items"]]]:
     """First row and scores of each block of rows, in order; a block is overwritten by the next."""
     queries, keys = _projected(query, key, items)
@@ -74,14 +70,13 @@ def score_blocks(
     n_items = len(items)
     rows = max(1, min(n_items, BLOCK // n_items))
     total, one = np.empty((rows, n_items)), np.empty((rows, n_items))
-    join = np.maximum if aggregate == "max" else np.add
     for first in range(0, n_items, rows):
         size = min(rows, n_items - first)
         block, head_scores = total[:size], one[:size]
         np.matmul(queries[0, first : first + size], keys[0].T, out=block)
         for ask, answer in zip(queries[1:], keys[1:], strict=True):
             np.matmul(ask[first : first + size], answer.T, out=head_scores)
-            join(block, head_scores, out=block)
+            np.maximum(block, head_scores, out=block)
         yield first, block
 
 
@@ -90,14 +85,13 @@ def pair_scores(
     key: Float[np.ndarray, "heads channels d_head"],
     items: Float[np.ndarray, "items channels"],
     pairs: Int[np.ndarray, "pairs 2"],
-    aggregate: Aggregate = "max",
 ) -> Float[np.ndarray, " pairs"]:
     """Scores of the given ordered pairs only."""
     queries, keys = _projected(query, key, items)
     per_head = (np.einsum("pc,pc->p", q[pairs[:, 0]], k[pairs[:, 1]]) for q, k in zip(queries, keys, strict=True))
     total = next(per_head)
     for scores in per_head:
-        total = np.maximum(total, scores) if aggregate == "max" else total + scores
+        total = np.maximum(total, scores)
     return total
 
 
@@ -108,7 +102,6 @@ def recognize(
     edges: Int[np.ndarray, "edges 2"],
     *,
     threshold: float | None = None,
-    aggregate: Aggregate = "max",
 ) -> Recognition:
     """F1, precision, recall and margin over all ordered pairs of different items, in float64.
 
@@ -123,12 +116,11 @@ def recognize(
         items: vectors x.
         edges: rows of source and target, different pairs, no self-loops.
         threshold: τ, where it is given.
-        aggregate: how scores of the heads become one.
 
     Raises:
         LibraryError: for edges that are none, twice, self-loops or without item; the message names the edge.
     """
-    found = _recognition(query, key, items, edges, threshold, aggregate)
+    found = _recognition(query, key, items, edges, threshold)
     assert found is not None
     return found
 
@@ -141,7 +133,7 @@ def recognizes(
     target_f1: float,
 ) -> Recognition | None:
     """What `recognize` finds, or None where that is an F1 below the target: rows are scored until it is certain."""
-    return _recognition(query, key, items, edges, None, "max", target_f1)
+    return _recognition(query, key, items, edges, None, target_f1)
 
 
 def _recognition(
@@ -150,16 +142,15 @@ def _recognition(
     items: Float[np.ndarray, "items channels"],
     edges: Int[np.ndarray, "edges 2"],
     threshold: float | None,
-    aggregate: Aggregate,
     target_f1: float = 0.0,
 ) -> Recognition | None:
     check_edges(edges, len(items))
-    of_edges = np.sort(pair_scores(query, key, items, edges, aggregate))
+    of_edges = np.sort(pair_scores(query, key, items, edges))
     least = max(RESOLUTION * float(abs(of_edges).max()), float(np.finfo(np.float64).tiny))
     levels = np.unique(of_edges - least) if threshold is None else np.array([threshold])
     missed = np.searchsorted(of_edges, levels, side="right")
     found = len(of_edges) - missed
-    others = _non_edges(query, key, items, edges, aggregate, levels, found, target_f1)
+    others = _non_edges(query, key, items, edges, levels, found, target_f1)
     if others is None:
         return None
     above, below, highest = others
@@ -213,7 +204,6 @@ def _non_edges(
     key: Float[np.ndarray, "heads channels d_head"],
     items: Float[np.ndarray, "items channels"],
     edges: Int[np.ndarray, "edges 2"],
-    aggregate: Aggregate,
     levels: Float[np.ndarray, " levels"],
     found: Int[np.ndarray, " levels"],
     target_f1: float,
@@ -226,7 +216,7 @@ def _non_edges(
     between = np.zeros(len(levels) + 1, np.int64)
     above = between[1:]
     largest = np.full(len(levels) + 1, -np.inf)
-    for first, block in score_blocks(query, key, items, aggregate):
+    for first, block in score_blocks(query, key, items):
         start, end = np.searchsorted(ordered[:, 0], [first, first + len(block)])
         block[ordered[start:end, 0] - first, ordered[start:end, 1]] = -np.inf
         block[np.arange(len(block)), np.arange(first, first + len(block))] = -np.inf
