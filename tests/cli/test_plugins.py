@@ -159,7 +159,11 @@ def test_a_task_is_unknown_without_its_plugin(capsys: pytest.CaptureFixture[str]
             "CliPairs: learner: should be a model's class, got None",
         ),
         ("library_size: int", "size: int", "task 'cli_pairs': needs a field library_size"),
-        ("n_keys: Annotated", "n_heads: Annotated", "CliPairs: n_heads: is a field of the model, too; call it otherwise"),
+        (
+            "n_keys: Annotated",
+            "n_heads: Annotated",
+            "CliPairs: n_heads: is a field of the model, too; call it otherwise",
+        ),
         ("n_keys: Annotated", "lr: Annotated", "CliPairs: lr: is a field of the training, too; call it otherwise"),
     ],
 )

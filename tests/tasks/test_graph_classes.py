@@ -6,8 +6,10 @@ from math import log, log2
 import numpy as np
 import pytest
 
+import capax
 from capax.errors import CapaxError
 from capax.tasks import graph_classes
+from capax.theory.bounds.stored_bits import graph_information
 
 
 def all_digraphs(m: int) -> list[np.ndarray]:
@@ -82,3 +84,28 @@ def test_regular_graphs_of_many_items() -> None:
 def test_refuses(call, said: str) -> None:
     with pytest.raises(CapaxError, match=said):
         call()
+
+
+@pytest.mark.parametrize(("recalled", "wrong"), [(12, 0), (7, 0), (7, 5), (12, 40), (2, 1)])
+def test_what_pairs_tell_of_a_graph_is_the_bits_that_its_answers_leave(recalled: int, wrong: int) -> None:
+    """Against the bound of stored bits, which counts the graphs that would give as many; wrong pairs cost bits."""
+    bits = graph_classes.digraphs(12, 12).bits
+    told = bits * graph_classes.narrowed(12, recalled, 12 - recalled, wrong)
+    assert told == pytest.approx(max(graph_information(12, 12, bits, recalled, recalled + wrong), 0.0))
+    assert not told or bits * graph_classes.narrowed(12, recalled, 12 - recalled, wrong + 1) < told
+
+
+def test_all_pairs_tell_nothing_of_a_graph_and_its_edges_tell_all() -> None:
+    assert graph_classes.narrowed(12, 12, 0, 12 * 11 - 12) == 0
+    assert graph_classes.narrowed(12, 3, 9, 100) == graph_classes.narrowed(12, 0, 12, 0) == 0
+    assert graph_classes.narrowed(12, 12, 0, 0) == 1
+    task = capax.Relations(n_items=16, graph="permutation")
+    run = capax.measure(
+        task, capax.KeyQueryChannel(n_heads=4, d_head=4, d_model=8), capax.Training(max_steps=300), restarts=1
+    )
+    right = run.metrics["predicted_pairs"] * run.metrics["precision"]
+    wrong = run.metrics["predicted_pairs"] - right
+    assert run.bits == pytest.approx(
+        task.graph_bits() * graph_classes.narrowed(16, run.memorized, 16 - run.memorized, wrong)
+    )
+    assert run.unit("bits").amount == run.bits <= task.graph_bits()

@@ -29,7 +29,7 @@ def assemble(run: Run, count: Count, seconds: float, device: str, packed: tuple[
     above = units.above_chance(count.memorized, lucky, count.of)
     entropy = None if best.constant is None else best.constant.entropy
     worth = units.worth_of_item(task, entropy)
-    bits = above * worth
+    bits = task.bits_recalled(count.memorized, above, worth, best.metrics)
     notes_of_trainings = dict.fromkeys(note for outcome in count.outcomes for note in outcome.notes)
     effective = (count.model or run.model).effective_parameters(**task.sizes())
     parameters = Parameters(**best.parameters, effective=effective)
@@ -38,6 +38,10 @@ def assemble(run: Run, count: Count, seconds: float, device: str, packed: tuple[
     recallable, remarks = task.library_type().remarks(task, count.of, shared)
     by_bits = count.capacity is not None
     interval = interval_of(count.outcomes, recallable, by_bits) if one_library else count.interval
+
+    def above_chance(items: float) -> float:
+        return units.above_chance(items, *_luck_of(items, count, lucky, one_library))
+
     unreachable = sorted({token for outcome in count.outcomes for token in outcome.unreachable})
     return Measurement(
         memorized=count.memorized,
@@ -63,10 +67,10 @@ def assemble(run: Run, count: Count, seconds: float, device: str, packed: tuple[
             task,
             count.memorized,
             interval,
-            lambda items: units.above_chance(items, *_luck_of(items, count, lucky, one_library)),
+            above_chance,
+            lambda items: task.bits_recalled(items, above_chance(items), worth, best.metrics),
             _information(run, count),
             parameters,
-            worth,
         ),
         metrics=_finite(best.metrics),
         parameters=parameters,

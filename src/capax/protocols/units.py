@@ -60,22 +60,21 @@ def amounts(
     memorized: float,
     interval: Interval | None,
     chance_of: Callable[[float], float],
+    bits_of: Callable[[float], float],
     information: LibraryInformation | None,
     parameters: Parameters,
-    share: float,
 ) -> tuple[Amount, ...]:
     """A run by every definition.
 
     Args:
         interval: of `memorized`.
-        chance_of: items above chance of a number of items.
+        chance_of, bits_of: items above chance, and bits, of a number of items.
         information: of the restarts whose outputs are finite probabilities; the amount is the best restart's.
-        share: bits that an item counts.
     """
     scales: dict[UnitName, Callable[[float], float]] = {"items": lambda items: items, "items_above_chance": chance_of}
     if (length := task.tokens_per_item) is not None:
         scales["tokens"] = lambda items: length * items
-    scales["bits"] = lambda items: chance_of(items) * share
+    scales["bits"] = bits_of
     rows: list[tuple[UnitName, float, Interval | None]] = [
         (name, scale(memorized), scaled(interval, scale)) for name, scale in scales.items()
     ]

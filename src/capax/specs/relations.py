@@ -216,6 +216,13 @@ class Relations(Task):
         items = self.sizes()["n_items"]
         return metrics["predicted_pairs"] * library_size / (items * (items - 1))
 
+    def bits_recalled(self, recalled: float, above_chance: float, worth: float, metrics: Mapping[str, float]) -> float:
+        """Of `graph_bits` the share by which what is taken for edges narrows down where so many edges lie."""
+        missed, items = self.library_size - recalled, self.sizes()["n_items"]
+        wrong = max(metrics["predicted_pairs"] - (metrics["recall"] * self.library_size), 0.0)
+        share: float = resolve("capax.tasks.graph_classes:narrowed")(items, recalled, missed, wrong)
+        return self.graph_bits() * share
+
     def graph_bits(self) -> float:
         """log2 of how many graphs could have been drawn; power-law and the user's count as any of as many edges."""
         return float(resolve("capax.tasks.graph_classes:drawn_from")(self).bits)

@@ -290,6 +290,15 @@ class Task(Tagged):
         assert probability is not None
         return -math.log2(probability)
 
+    def bits_recalled(self, recalled: float, above_chance: float, worth: float, metrics: Mapping[str, float]) -> float:
+        """What so many recalled items are worth: those above chance as many bits each.
+
+        Args:
+            worth: bits of an item.
+            metrics: of the training that counts.
+        """
+        return above_chance * worth
+
     def uniform_nats(self) -> float | None:
         """The loss of a uniform guess, where every scored prediction is one among as many, alike; else None."""
         return None

@@ -120,6 +120,25 @@ def _factorial(n: int) -> float:
     return lgamma(n + 1) / LN2
 
 
+def narrowed(n_items: int, recalled: float, missed: float, wrong: float) -> float:
+    """The share of log2 C(m(m − 1), m') that a set of pairs tells of a graph: 1 of its edges, 0 of pairs at random.
+
+    Left to tell is which k of the p pairs are edges and which m' − k of the others are, log2 C(p, k) +
+    log2 C(m(m − 1) − p, m' − k). Ours: of all graphs of m' edges it is exact (`stored_bits.graph_information`). Where
+    fewer of them are edges than of pairs at random nothing is recalled.
+
+    Args:
+        n_items: m.
+        recalled, missed: the graph's edges that are in the set, k, and are not.
+        wrong: pairs of the set that are no edges, p − k.
+    """
+    pairs, predicted, edges = n_items * (n_items - 1), recalled + wrong, recalled + missed
+    if recalled * pairs <= predicted * edges:
+        return 0.0
+    left = log2_choose(predicted, recalled) + log2_choose(pairs - predicted, missed)
+    return max(1 - float(left / log2_choose(pairs, edges)), 0.0)
+
+
 def log2_choose(n: ArrayLike, k: ArrayLike) -> Any:
     """log2 C(n, k), of numbers or of arrays of one shape."""
     n, k = np.asarray(n), np.asarray(k)
