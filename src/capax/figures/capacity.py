@@ -14,6 +14,7 @@ from capax.figures.lines import GREY, titled
 from capax.laws.law import Law
 from capax.literature import stated_by
 from capax.results import CapacityEstimate, Measurement
+from capax.text import counted
 
 ALLEN_ZHU = stated_by("allenzhu2024")["stated"]
 MORRIS = stated_by("morris2025")["stated"]["bits_per_parameter"]
@@ -149,7 +150,6 @@ def _by_exposures(group: Group) -> Chart:
     by_bits = sorted(group.runs, key=_held)
     places = np.unique(np.linspace(0, len(by_bits) - 1, min(len(by_bits), MOST_RUNS)).round().astype(int))
     chosen = [by_bits[place] for place in places]
-    edge = 1.4 * max(member.cycles[-1].epochs for run in chosen for member in run.members if member.cycles)
     columns = [column for column in sizes(chosen) if column is not SEQ_LEN]
     kinds = [_kind(run, chosen) for run in chosen]
     bits: list[Series] = []
@@ -163,7 +163,9 @@ def _by_exposures(group: Group) -> Chart:
         ]
     for place, (run, name) in enumerate(zip(chosen, names, strict=True)):
         for panel, unit in ((bits, 1), (density, per_parameter(run))):
-            panel += _line(run, name, place, unit, edge * 1.07**place)
+            panel += _line(run, name, place, unit)
+    lost = sum(y <= 0 for series in bits for y in series.y if y is not None)
+    bits = [_above_zero(series) for series in bits]
     some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest bits to the most."
     exposures = Axis(label="exposures (epochs)", log=10)
     said = (
@@ -171,9 +173,10 @@ def _by_exposures(group: Group) -> Chart:
         _counted(group),
         "Lines: the mean over the restarts of the most that each knew by the end of a cycle, by how often it had seen "
         "every item.",
-        "Marks at the right edge: what eight times as many steps would bring."
+        "Marks at eight times as many exposures: what so many steps would bring."
         if any(map(_extrapolated, chosen))
         else "",
+        f"Not on the logarithmic axis: {counted(lost, 'point')} of 0 bits." if lost else "",
         _bars(group),
         _ended(group),
     )
@@ -194,8 +197,17 @@ def _by_exposures(group: Group) -> Chart:
     )
 
 
-def _line(run: Measurement, name: str, group: int, unit: int, edge: float) -> list[Series]:
-    """The mean of the restarts at the ends of their cycles, in such units; and what it would be later, at an edge."""
+def _above_zero(series: Series) -> Series:
+    """Without points that a logarithmic axis has no place for."""
+    kept = [place for place, y in enumerate(series.y) if y is not None and y > 0]
+    parts = {name: getattr(series, name) for name in ("x", "y", "low", "high", "texts")}
+    return series.model_copy(
+        update={name: part if part is None else tuple(part[place] for place in kept) for name, part in parts.items()}
+    )
+
+
+def _line(run: Measurement, name: str, group: int, unit: int) -> list[Series]:
+    """The mean of the restarts at the ends of their cycles, in such units; and what it would be eight times later."""
     ends = [member.cycles for member in run.members if member.cycles]
     epochs = [end.epochs for end in max(ends, key=len)]
     known = [np.maximum.accumulate([end.bits for end in cycles]) for cycles in ends]  # a restart that has stopped stays
@@ -215,7 +227,7 @@ def _line(run: Measurement, name: str, group: int, unit: int, edge: float) -> li
     end = Series(
         name=name,
         kind="points",
-        x=(edge,),
+        x=(8.0 * epochs[-1],),
         y=(found.extrapolated / unit,),
         low=(None if low is None else low / unit,),
         high=(None if high is None else high / unit,),

@@ -231,6 +231,7 @@ def _interval_per_parameter(unit: str) -> Callable[[Measurement], Interval | Non
 
 UNITS = Lines(
     name="units",
+    share_y=False,
     title="bits per trainable parameter, by every definition",
     heading="Bits per trainable parameter",
     x=WIDTH,

@@ -175,6 +175,7 @@ class Lines:
         reference: what is known and drawn across a panel of the first y, of its rows and of all that are shown.
         law: what a law says of the rows of one line.
         caption: its sentences; those that are empty have nothing to say.
+        share_y: whether panels of one y have one scale.
     """
 
     name: str
@@ -195,6 +196,7 @@ class Lines:
     law: Callable[[Law | None, Sequence[Any], Column, str, int], list[Series]] | None = None
     caption: tuple[Sentence, ...] = ()
     most_panels: int | None = None
+    share_y: bool = True
     needs: str = ""
 
     def shown(self, runs: Sequence[Measurement], law: Law | None = None) -> list[Chart]:
@@ -254,7 +256,7 @@ class Lines:
             title=titled(self._said(self.heading, group), group),
             caption=" ".join(sentence for sentence in said if sentence),
             panels=keys(drawn),
-            share_y=self.line is None or len(self.y) == 1,
+            share_y=self.share_y and (self.line is None or len(self.y) == 1),
         )
 
     def _fixed(self, panels: Iterable[tuple[Any, ...]]) -> list[int]:
