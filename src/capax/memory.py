@@ -243,7 +243,7 @@ def _with_library(run: Measurement, library: Path | str | None) -> Measurement:
 def _refuse_another_tokenizer(run: Measurement, path: Path) -> None:
     """Raise StoreError where the tokens that are trained anew from a run's file are not those that it learned."""
     try:
-        with safe_open(path, "pt") as file:
+        with safe_open(regular(path, "store", StoreError), "pt") as file:
             told = file.metadata() or {}
         for name, now in run.spec.task.kept_with_weights().items():
             if name in told and from_json(told[name]).to_json() != now:
