@@ -372,7 +372,7 @@ def test_what_depends_on_vocabulary_and_loss_is_not_judged(monkeypatch: pytest.M
 
     (verdict,) = verdicts("harma2024", "figure-5", made)
     assert verdict.answer == "cannot be judged"
-    assert "not stated" in verdict.reason
+    assert "not known" in verdict.reason
 
 
 @pytest.mark.parametrize(

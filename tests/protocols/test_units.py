@@ -107,9 +107,9 @@ def test_intervals_are_scaled_as_their_amounts(memorized: int, ends: list[float]
         memorized,
         interval,
         lambda items: units.above_chance(items, 31.25, 500),
+        lambda items: units.above_chance(items, 31.25, 500) * task.bits_per_item(),
         None,
         Parameters(trainable=trainable, total=2 * trainable),
-        task.bits_per_item(),
     )
     by_name = {unit.name: unit for unit in found}
     assert by_name["bits"].amount == pytest.approx(4 * by_name["items_above_chance"].amount)

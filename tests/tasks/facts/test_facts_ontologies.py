@@ -252,7 +252,8 @@ def test_the_names_of_wordnet_are_read_again_where_the_index_alone_changed(tmp_p
     write(tmp_path, "data.noun", "00000001 03 n 01 a 0 001 @ 00000002 n 0000 | x\n00000002 03 n 01 b 0 000 | x\n")
     found = []
     for senses in ("00000001", "00000003 00000001"):
-        write(tmp_path, "index.noun", f"a n 1 0 1 0 {senses}\nb n 1 0 1 0 00000002\n")
+        many = len(senses.split())
+        write(tmp_path, "index.noun", f"a n {many} 0 {many} 0 {senses}\nb n 1 0 1 0 00000002\n")
         found.append(prepared(capax.Facts(library=str(tmp_path))).table.entities)
     assert found == [["a.n.01", "b.n.01"], ["a.n.02", "b.n.01"]]
 
