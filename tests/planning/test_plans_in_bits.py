@@ -628,9 +628,8 @@ def test_bits_of_a_longer_training_than_the_one_whose_cost_is_told_are_told_as_s
     asked = {"seq_len": 16, "vocab_size": 1000}
     found, early = capax.plan("reference", 23_000, **asked), capax.plan("reference", 23_000, **asked, exposures=3100)
     (told,) = (note for note in found.notes if "in the end" in note)
-    share = (
-        float(re.search(r"after 3100 exposures the first knows (\d+)% \(\d+% to \d+%\) of that", told).group(1)) / 100
-    )
+    said = re.search(r"after 3100 exposures the first knows (\d+)% \(\d+% to \d+%\) of that", told)
+    share = float(said.group(1)) / 100
     assert 0.85 < share < 1
     assert not any("in the end" in note for note in early.notes)
     assert early.architectures[0].trainable_parameters > found.architectures[0].trainable_parameters

@@ -99,13 +99,21 @@ def test_all_pairs_tell_nothing_of_a_graph_and_its_edges_tell_all() -> None:
     assert graph_classes.narrowed(12, 12, 0, 12 * 11 - 12) == 0
     assert graph_classes.narrowed(12, 3, 9, 100) == graph_classes.narrowed(12, 0, 12, 0) == 0
     assert graph_classes.narrowed(12, 12, 0, 0) == 1
-    task = capax.Relations(n_items=16, graph="permutation")
-    run = capax.measure(
-        task, capax.KeyQueryChannel(n_heads=4, d_head=4, d_model=8), capax.Training(max_steps=300), restarts=1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contexts", ["whole", "uniform", "targets"])
+def test_bits_of_a_run_are_by_its_edges_and_its_wrong_pairs(contexts: str) -> None:
+    """A channel that takes the edges and no other pair for edges has all bits, whatever pairs it was shown."""
+    task, channel = (
+        capax.Relations(n_items=16, contexts=contexts, context_size=None if contexts == "whole" else 8),
+        {"channel": "softmax", "aggregate": "sum"},
     )
-    right = run.metrics["predicted_pairs"] * run.metrics["precision"]
-    wrong = run.metrics["predicted_pairs"] - right
-    assert run.bits == pytest.approx(
-        task.graph_bits() * graph_classes.narrowed(16, run.memorized, 16 - run.memorized, wrong)
-    )
-    assert run.unit("bits").amount == run.bits <= task.graph_bits()
+    model = capax.KeyQueryChannel(n_heads=4, d_head=4, d_model=8, **({} if contexts == "whole" else channel))
+    for steps in (60, 500):
+        run = capax.measure(task, model, capax.Training(max_steps=steps), restarts=1)
+        wrong = run.metrics["predicted_pairs"] - run.memorized
+        told = graph_classes.narrowed(16, run.memorized, 16 - run.memorized, wrong)
+        assert run.unit("bits").amount == run.bits == pytest.approx(task.graph_bits() * told)
+    assert (run.memorized, wrong) == (16, 0)
+    assert run.bits == task.graph_bits()

@@ -11,7 +11,7 @@ from capax.cli.flags import Json
 from capax.cli.plan_facts import in_words
 from capax.errors import SpecError
 from capax.planning.answers import SUREST
-from capax.planning.size import ASKED_OF_CURVE, Asked, ModelSize, model_size
+from capax.planning.size import ASKED_OF_CURVE, Asked, ModelSize, fewest_exposures, model_size
 from capax.specs import Facts
 from capax.specs.facts import Ambiguous
 from capax.text import amount, counted, duration
@@ -90,7 +90,8 @@ def _show(found: ModelSize) -> None:
     )
     if found.asked is not None:
         screen.print()
-        _show_asked(found.asked, "" if found.exposures_of is None else "at least ")
+        first = found.asked.exposures == fewest_exposures()  # fewer may do
+        _show_asked(found.asked, "" if found.exposures_of is None or first else "at least ")
     output.show_notes(found.notes)
 
 
@@ -99,7 +100,7 @@ def _of(found: ModelSize) -> str:
     if found.exposures_of is None:
         return ""
     parameters, layers = (found.exposures_of[name] for name in ASKED_OF_CURVE)
-    return f", at least those of the largest that it knows ({parameters:,.0f} effective parameters, {layers:g} layers)"
+    return f", at least those of the nearest network that it knows ({parameters:,.0f} parameters, {layers:g} layers)"
 
 
 def _shape(found: ModelSize) -> str:

@@ -164,7 +164,7 @@ def _by_exposures(group: Group) -> Chart:
     for place, (run, name) in enumerate(zip(chosen, names, strict=True)):
         for panel, unit in ((bits, 1), (density, per_parameter(run))):
             panel += _line(run, name, place, unit)
-    lost = sum(y <= 0 for series in bits for y in series.y if y is not None)
+    lost = sum(len(series.y) - len(_above_zero(series).y) for series in bits)
     bits = [_above_zero(series) for series in bits]
     some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest bits to the most."
     exposures = Axis(label="exposures (epochs)", log=10)
@@ -199,7 +199,7 @@ def _by_exposures(group: Group) -> Chart:
 
 def _above_zero(series: Series) -> Series:
     """Without points that a logarithmic axis has no place for."""
-    kept = [place for place, y in enumerate(series.y) if y is not None and y > 0]
+    kept = [place for place, y in enumerate(series.y) if isinstance(y, float) and y > 0]
     parts = {name: getattr(series, name) for name in ("x", "y", "low", "high", "texts")}
     return series.model_copy(
         update={name: part if part is None else tuple(part[place] for place in kept) for name, part in parts.items()}

@@ -84,8 +84,9 @@ def by_law(shown: Shown) -> str:
     """What the law is, and of which lines, or why it is not drawn."""
     bands = [series.name for panel in shown.panels for series in panel.series if series.kind == "band"]
     said = about(shown.law, shown.group.runs, bool(bands))
-    lines = [series for panel in shown.panels for series in panel.series if series.kind == "line" and series.x]
-    without = dict.fromkeys(line.name for line in lines if not any(name.endswith(line.name) for name in bands))
+    lines = [series for panel in shown.panels for series in panel.series if series.kind == "line"]
+    long = [line for line in lines if len(set(line.x)) > 1]  # a law is drawn along a line
+    without = dict.fromkeys(line.name for line in long if f"law, {line.name}" not in bands)
     return f"{said} Not of {', '.join(without)}, outside its domain." if bands and without else said
 
 

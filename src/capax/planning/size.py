@@ -44,6 +44,8 @@ MANY_ROWS = 0.05
 
 
 ASKED_OF_CURVE = ("effective_parameters", "n_layers")
+LATE = 0.9
+"""Share that is known below which a training is said to take longer than that of the nearest network."""
 CURVE_ENDS = (
     "the law of exposures was fitted from {:g} to {:g} exposures, to networks of {:g} to {:g} effective parameters and "
     "{:g} to {:g} layers, trained in one step an exposure; beyond those exposures it is extrapolated"
@@ -108,8 +110,7 @@ class ModelSize(Displayed, Result):
         dict[str, float] | None,
         Field(
             description="Sizes of the network whose exposures these are, and those of `asked`: where the model is "
-            "beyond the law's data the largest and deepest there, and this one may need more; None where it is the "
-            "model's own."
+            "beyond the law's data the nearest there, and this one may need more; None where it is the model's own."
         ),
     ] = None
     asked: Asked | None
@@ -316,6 +317,11 @@ def nearest(curve: ExposureLaw, counts: Counts, sizes: Shape) -> dict[str, float
     return {name: min(value, ends[name]) for name, value in _of_curve(curve, counts, sizes).items()}
 
 
+def fewest_exposures() -> float:
+    """Where the law of exposures begins: fewer than these may do."""
+    return load_law(CURVE).domain_.ranges["exposures"][0]
+
+
 def _of_curve(curve: ExposureLaw, counts: Counts, sizes: Shape) -> dict[str, float]:
     """The sizes that a curve depends on; of layers that are not known as many as the deepest network it knows has."""
     layers = dict(sizes).get("n_layers") or curve.domain_.ranges["n_layers"][1]
@@ -323,17 +329,17 @@ def _of_curve(curve: ExposureLaw, counts: Counts, sizes: Shape) -> dict[str, flo
 
 
 def _at_own_size(curve: ExposureLaw, counts: Counts, sizes: Shape) -> list[str]:
-    """What a model beyond the curve's networks knows by its own sizes when the largest of those knows most."""
+    """What a model beyond the curve's networks knows by its own sizes when the nearest of those knows most."""
     own, known = _of_curve(curve, counts, sizes), nearest(curve, counts, sizes)
     if own == known:
         return []
     exposures = ceil(_until(curve, SHARES[-1], known))
     rows = {name: [value] for name, value in own.items()} | {"exposures": [exposures]}
-    share = share_in_words(curve.share_draws(rows, HELD)[:, 0])
+    shares = curve.share_draws(rows, HELD)[:, 0]
+    longer = ", so that its training may take many times as long" if np.median(shares) < LATE else ""
     return [
-        f"exposures are those of the largest network that the law of exposures knows, the least to expect: by its own "
-        f"sizes {share} of what this model holds is known after {exposures:,}, so that its training may take many "
-        "times as long"
+        "exposures are those of the nearest network that the law of exposures knows, the least to expect: by its own "
+        f"sizes {share_in_words(shares)} of what this model holds is known after {exposures:,}{longer}"
     ]
 
 

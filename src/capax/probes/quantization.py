@@ -234,7 +234,8 @@ def counted(run: Measurement, network: Ensemble[Any], roundings: Sequence[Roundi
                 lucky = max(spec.task.lucky(size, evaluation.metrics), run.chance_constant or 0.0)
                 worth = spec.task.bits_per_item() if run.bits_per_item is None else run.bits_per_item
                 above = max(above_chance(items, lucky, size), 0.0)
-                bits = spec.task.bits_recalled(items, above, worth, evaluation.metrics)
+                metrics = evaluation.metrics | {"recalled": float(items)}
+                bits = spec.task.bits_recalled(items, above, worth, metrics)
                 found.append(Counted(items, bits, None, known=False))
     return found[: len(roundings)]
 

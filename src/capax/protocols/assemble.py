@@ -29,7 +29,8 @@ def assemble(run: Run, count: Count, seconds: float, device: str, packed: tuple[
     above = units.above_chance(count.memorized, lucky, count.of)
     entropy = None if best.constant is None else best.constant.entropy
     worth = units.worth_of_item(task, entropy)
-    bits = task.bits_recalled(count.memorized, above, worth, best.metrics)
+    metrics = best.metrics | {"recalled": float(best.memorized)}
+    bits = task.bits_recalled(count.memorized, above, worth, metrics)
     notes_of_trainings = dict.fromkeys(note for outcome in count.outcomes for note in outcome.notes)
     effective = (count.model or run.model).effective_parameters(**task.sizes())
     parameters = Parameters(**best.parameters, effective=effective)
@@ -68,7 +69,7 @@ def assemble(run: Run, count: Count, seconds: float, device: str, packed: tuple[
             count.memorized,
             interval,
             above_chance,
-            lambda items: task.bits_recalled(items, above_chance(items), worth, best.metrics),
+            lambda items: task.bits_recalled(items, above_chance(items), worth, metrics),
             _information(run, count),
             parameters,
         ),

@@ -219,7 +219,7 @@ class Relations(Task):
     def bits_recalled(self, recalled: float, above_chance: float, worth: float, metrics: Mapping[str, float]) -> float:
         """Of `graph_bits` the share by which what is taken for edges narrows down where so many edges lie."""
         missed, items = self.library_size - recalled, self.sizes()["n_items"]
-        wrong = max(metrics["predicted_pairs"] - (metrics["recall"] * self.library_size), 0.0)
+        wrong = max(metrics["predicted_pairs"] - metrics["recalled"], 0.0)
         share: float = resolve("capax.tasks.graph_classes:narrowed")(items, recalled, missed, wrong)
         return self.graph_bits() * share
 

@@ -295,7 +295,7 @@ class Task(Tagged):
 
         Args:
             worth: bits of an item.
-            metrics: of the training that counts.
+            metrics: of the training that counts, and `recalled`, its own count.
         """
         return above_chance * worth
 

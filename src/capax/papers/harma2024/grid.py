@@ -117,6 +117,7 @@ def saturates_at_library(of: Evidence) -> Verdict:
     return agrees(f"{how}: at least {SATURATED:.0%} of the library (ours)", measured)
 
 
+@in_every_reading
 def constant_tokens(of: Evidence) -> Verdict:
     """The power of N − 1 that the counts of one head fall by: −1 is a constant number of tokens."""
     runs = [run for run in _seen(of) if field(run, "n_heads") == 1]

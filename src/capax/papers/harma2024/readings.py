@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 
@@ -18,20 +17,26 @@ OURS = "above chance"
 
 
 def in_every_reading(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verdict]:
-    """A judge whose verdict stands only where no reading has another; one that cannot be had does not count."""
+    """A judge whose verdict stands only where no reading has another.
+
+    One that cannot be had (too few networks for it) takes nothing away, and the reason says so; one that cannot be
+    judged by those that there are does.
+    """
 
     @wraps(judge)
     def judged(of: Evidence) -> Verdict:
         first = judge(of)
         if first.answer == "cannot be judged":
             return first
-        others = {}
+        others, missing = {}, []
         for name, reading in _others(of):
-            with suppress(CapaxError):  # of too few networks there is no verdict, or no law
+            try:
                 others[name] = judge(reading)
+            except CapaxError as error:  # of too few networks there is no verdict, or no law
+                missing.append(f"{name} it cannot be judged: {error}")
         if any(other.answer != first.answer for other in others.values()):
             return ev.whatever("whether guesses count, and on the widths that are kept", {OURS: first, **others})
-        reason = "; ".join([first.reason, *([f"also {' and '.join(others)}"] if others else [])])
+        reason = "; ".join([first.reason, *([f"also {' and '.join(others)}"] if others else []), *missing])
         return Verdict(answer=first.answer, measured=first.measured, reason=reason)
 
     return judged
