@@ -64,7 +64,7 @@ def test_theory_is_of_the_library_with_most_places(heads: list[Measurement]) -> 
     """The smallest may have been asked at one place, where a line would not be seen."""
     (chart,) = HEADS.shown([heads[0], *heads[3:]], None)
     references = [one for one in chart.panels[0].series if one.kind == "reference"]
-    assert [one.name for one in references] == ["theorem 1, library of 40", "by chance"]
+    assert [one.name for one in references] == ["theorem 1, library of 40", "by chance, library of 40"]
     assert {one.x for one in references} == {(1, 2, 4)}
 
 
