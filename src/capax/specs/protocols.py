@@ -230,8 +230,8 @@ class Shatter(_Protocol):
 class Budget(_Protocol):
     """The smallest total key dimension D_K* = n_heads · d_head at which relations are recognized, over head counts.
 
-    For each head count the smallest d_head at which half of the trainings succeed (F1 at least `target_f1`), or, as
-    ours, too, at which their mean F1 does; how the paper searches is not known.
+    For each head count the smallest d_head at which half of the trainings succeed (F1 at least `target_f1`), or
+    at which their mean F1 does. Both are ours: how the paper searches is not known.
     """
 
     of: ClassVar[str | None] = "pairs"
