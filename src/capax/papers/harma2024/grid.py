@@ -11,7 +11,7 @@ from capax.laws.ecm import ECM
 from capax.literature import stated_by
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.harma2024.readings import in_every_reading
+from capax.papers.harma2024.readings import in_every_reading, refuted_in_every_reading
 from capax.papers.harma2024.runs import SATURATED, above_chance, full, grouped, on_plateaus, spans_saturation
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.protocols import units
@@ -117,7 +117,7 @@ def saturates_at_library(of: Evidence) -> Verdict:
     return agrees(f"{how}: at least {SATURATED:.0%} of the library (ours)", measured)
 
 
-@in_every_reading
+@refuted_in_every_reading
 def constant_tokens(of: Evidence) -> Verdict:
     """The power of N − 1 that the counts of one head fall by: −1 is a constant number of tokens."""
     runs = [run for run in _seen(of) if field(run, "n_heads") == 1]

@@ -42,6 +42,17 @@ def in_every_reading(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence
     return judged
 
 
+def refuted_in_every_reading(judge: Callable[[Evidence], Verdict]) -> Callable[[Evidence], Verdict]:
+    """The same of a claim on a power, which counts with guesses in them cannot follow: it agrees by our reading."""
+
+    @wraps(judge)
+    def judged(of: Evidence) -> Verdict:
+        first = judge(of)
+        return first if first.answer == "agrees" else in_every_reading(judge)(of)
+
+    return judged
+
+
 def _others(of: Evidence) -> Iterator[tuple[str, Evidence]]:
     """With all that was recalled; and without networks that are narrower than a head, which use a part of it."""
     yield "with guesses", replace(of, runs=tuple(map(_with_guesses, of.runs)))
