@@ -1,4 +1,4 @@
-"""What Härmä 2024 do not state, crossed: on made-up measurements whose truth depends on loss and positions."""
+"""What is not known of Härmä 2024, crossed: on made-up measurements whose truth depends on loss and positions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def made(run: Run, rng: np.random.Generator, frozen: float = 1.0, loss: str = "l
     assert isinstance(task, Sequences)
     assert isinstance(model, Transformer)
     lucky = task.library_size / task.vocab_size
-    above = 26 * model.d_model * model.n_heads**0.4 / task.seq_len ** (1.1 - 0.1 * model.n_heads)
+    above = 150 * model.d_model * model.n_heads**0.4 / task.seq_len ** (1.1 - 0.1 * model.n_heads)
     if task.loss != loss:
         above = 45.0 + 0.2 * model.d_model
     above *= frozen if model.positions == "frozen" else 1
