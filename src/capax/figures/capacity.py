@@ -164,8 +164,8 @@ def _by_exposures(group: Group) -> Chart:
     for place, (run, name) in enumerate(zip(chosen, names, strict=True)):
         for panel, unit in ((bits, 1), (density, per_parameter(run))):
             panel += _line(run, name, place, unit)
-    lost = sum(len(series.y) - len(_above_zero(series).y) for series in bits)
-    bits = [_above_zero(series) for series in bits]
+    drawn = [_above_zero(series) for series in bits]
+    lost = sum(len(all_of.y) - len(kept.y) for all_of, kept in zip(bits, drawn, strict=True))
     some = f"{len(chosen)} of {len(group.runs)} runs, evenly from the fewest bits to the most."
     exposures = Axis(label="exposures (epochs)", log=10)
     said = (
@@ -185,7 +185,7 @@ def _by_exposures(group: Group) -> Chart:
         title=titled("Bits known at the ends of cycles", group),
         caption=" ".join(filter(None, said)),
         panels=(
-            Panel(title="bits", x=exposures, y=Axis(label="bits", log=10), series=tuple(bits)),
+            Panel(title="bits", x=exposures, y=Axis(label="bits", log=10), series=tuple(drawn)),
             Panel(
                 title="per effective parameter",
                 x=exposures,
