@@ -10,7 +10,7 @@ from made import made
 
 import capax
 from capax.errors import ReportError
-from capax.figures.capacity import MOST_RUNS, bits_by_parameters, convergence
+from capax.figures.capacity import MOST_RUNS, _above_zero, bits_by_parameters, convergence
 from capax.figures.chart import Chart, Series
 from capax.figures.drawing import draw
 from capax.figures.interactive import figure
@@ -183,3 +183,9 @@ def test_adapters_of_all_ranks_share_a_figure_and_a_control_has_its_own(tmp_path
 
 def points(chart: Chart) -> list[Series]:
     return [one for one in chart.panels[0].series if one.kind == "points"]
+
+
+def test_points_of_no_bits_are_told_and_not_drawn_on_a_logarithmic_axis() -> None:
+    whole = Series(name="a", kind="line", x=(1.0, 2.0, 3.0), y=(0.0, 5.0, None), texts=("p", "q", "r"), group=0)
+    kept = _above_zero(whole)
+    assert (kept.x, kept.y, kept.texts, kept.low) == ((2.0,), (5.0,), ("q",), None)
