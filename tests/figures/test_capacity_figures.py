@@ -10,7 +10,7 @@ from made import made
 
 import capax
 from capax.errors import ReportError
-from capax.figures.capacity import MOST_RUNS, _above_zero, bits_by_parameters, convergence
+from capax.figures.capacity import MOST_KINDS, MOST_RUNS, _above_zero, bits_by_parameters, convergence
 from capax.figures.chart import Chart, Series
 from capax.figures.drawing import draw
 from capax.figures.interactive import figure
@@ -122,6 +122,48 @@ def test_lines_of_equal_sizes_are_told_apart(runs: list[capax.Measurement]) -> N
     assert sorted(name.partition(", ")[2] for name in names) == ["", "", f"seed {runs[0].spec.seed}", "seed 7"]
     (chart,) = convergence([*runs, runs[0].model_copy(update={"key": "f" * 64})], None)
     assert len({series.name for series in chart.panels[0].series if series.kind == "line"}) == 4
+
+
+def changed(run: capax.Measurement, **fields: object) -> capax.Measurement:
+    """The run as one of another network or task, of the same sizes."""
+    spec = run.spec
+    model = {name: value for name, value in fields.items() if name in type(spec.model).model_fields}
+    task = {name: value for name, value in fields.items() if name not in model}
+    other = spec.replace(model=spec.model.replace(**model), task=spec.task.replace(**task))
+    return run.model_copy(update={"spec": other, "key": other.key()})
+
+
+def test_networks_of_equal_sizes_are_named_by_what_most_do_not_have(runs: list[capax.Measurement]) -> None:
+    others = [changed(runs[0], loss="last"), changed(runs[1], skips=False, ffn="none")]
+    (chart,) = bits_by_parameters([*runs, *others], None)
+    names = {
+        series.name: series.x for series in chart.panels[0].series if series.kind == "points" and not series.hollow
+    }
+    assert names == {
+        "3 tokens of 9": (40, 80),
+        "3 tokens of 9, loss last": (40,),
+        "3 tokens of 9, ffn none, no skips": (80,),
+    }
+    assert "one color" not in chart.caption
+    (chart,) = convergence([*runs, *others], None)
+    lines = [series.name for series in chart.panels[0].series if series.kind == "line"]
+    assert sorted(name.partition(", ")[2] for name in lines) == ["", "", "", "ffn none, no skips", "loss last"]
+
+
+def test_more_kinds_than_colors_share_one_and_the_caption_says_in_what_they_differ(
+    runs: list[capax.Measurement],
+) -> None:
+    """Networks apart from each other first, items last."""
+    sized = [changed(runs[0], dropout=0.01 * place) for place in range(1, 1 + MOST_KINDS)]
+    (chart,) = bits_by_parameters([*runs, *sized], None)
+    assert {series.name for series in chart.panels[0].series if series.kind == "points" and series.x} == {
+        "3 tokens of 9"
+    }
+    assert "Marks of one color differ in dropout." in chart.caption
+    items = [changed(runs[0], vocab_size=size) for size in range(10, 10 + MOST_KINDS)]
+    (chart,) = bits_by_parameters([runs[0], *items], None)
+    assert {series.name for series in chart.panels[0].series if series.kind == "points"} == {"these runs"}
+    assert "Marks of one color differ in their items." in chart.caption
 
 
 def test_of_many_runs_some_are_drawn(trained: capax.Measurement) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from capax.figures.lines import GREY, titled
 from capax.laws.law import Law
 from capax.literature import stated_by
 from capax.results import CapacityEstimate, Measurement
+from capax.specs import apart
 from capax.text import counted
 
 ALLEN_ZHU = stated_by("allenzhu2024")["stated"]
@@ -33,6 +35,8 @@ PUBLISHED_IN_WORDS = (
 )
 MOST_RUNS = 7
 """Runs whose trainings are told apart in one figure."""
+MOST_KINDS = 12
+"""Of runs that are told apart in one figure."""
 OWN = frozenset(("task", "model", "library", "graph", "contexts", "labels", "channel", "base_weights"))
 """Fields of tasks and models that say what others mean, and the control of one."""
 NONE = "no run by protocol capacity"
@@ -76,9 +80,7 @@ def _found(run: Measurement) -> CapacityEstimate:
 
 
 def _against_parameters(group: Group) -> Chart:
-    kinds: dict[str, list[Measurement]] = {}
-    for run in sorted(group.runs, key=per_parameter):
-        kinds.setdefault(_kind(run, group.runs), []).append(run)
+    kinds, mixed = _by_kind(sorted(group.runs, key=per_parameter))
     series = [
         _points(name, [run for run in kinds[name] if _extrapolated(run) == known], place, known)
         for place, name in enumerate(kinds)
@@ -102,16 +104,31 @@ def _against_parameters(group: Group) -> Chart:
         name="capacity",
         title=titled("Capacity against effective parameters", group),
         caption=" ".join(
-            filter(None, (_counted(group), _bars(group), _ended(group), _density(densities), PUBLISHED_IN_WORDS))
+            filter(None, (_counted(group), mixed, _bars(group), _ended(group), _density(densities), PUBLISHED_IN_WORDS))
         ),
         panels=(Panel(x=decades("effective parameters", counts), y=decades("bits", [1.0]), series=tuple(series)),),
     )
 
 
-def _kind(run: Measurement, among: Sequence[Measurement]) -> str:
-    """What a run's items are, and where runs differ in it, which of their tokens count."""
-    items, losses = run.spec.task.items, {getattr(other.spec.task, "loss", None) for other in among}
-    return f"{items}, loss on {getattr(run.spec.task, 'loss', 'all')}" if len(losses) > 1 else items
+def _by_kind(runs: Sequence[Measurement]) -> tuple[dict[str, list[Measurement]], str]:
+    """The runs by what they are, as far as that can be told apart, and in what else they differ, in words."""
+    items, unusual = [run.spec.task.items for run in runs], _unusual(runs)
+    finest = [", ".join((one, apart.in_words(own))).rstrip(", ") for one, own in zip(items, unusual, strict=True)]
+    names = next((names for names in (finest, items) if len(set(names)) <= MOST_KINDS), ["these runs"] * len(runs))
+    kinds: dict[str, list[Measurement]] = {}
+    for run, name in zip(runs, names, strict=True):
+        kinds.setdefault(name, []).append(run)
+    differ = list(dict.fromkeys(name for own in unusual for name in own)) if names is not finest else []
+    if names is not items and len(set(items)) > MOST_KINDS:
+        differ = ["their items", *differ]
+    return kinds, f"Marks of one color differ in {', '.join(differ)}." if differ else ""
+
+
+def _unusual(runs: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """Of each run the fields of its task and network, but for their sizes, that most do not have."""
+    parts = [type(part) for run in runs for part in (run.spec.task, run.spec.model)]
+    sizes = {"library_size", *(name for part in parts for name in part.size_axes())}
+    return apart.uncommon([apart.simplest_of(run.spec, sizes) for run in runs])
 
 
 def _extrapolated(run: Measurement) -> bool:
@@ -151,12 +168,15 @@ def _by_exposures(group: Group) -> Chart:
     places = np.unique(np.linspace(0, len(by_bits) - 1, min(len(by_bits), MOST_RUNS)).round().astype(int))
     chosen = [by_bits[place] for place in places]
     columns = [column for column in sizes(chosen) if column is not SEQ_LEN]
-    kinds = [_kind(run, chosen) for run in chosen]
     bits: list[Series] = []
     density: list[Series] = []
-    known = [in_words(columns, [column(run) for column in columns]) for run in chosen]
-    told = [kind if len(set(kinds)) > 1 else "" for kind in kinds]
-    names = [", ".join(filter(None, parts)) or run.key[:12] for *parts, run in zip(known, told, chosen, strict=True)]
+    items = [run.spec.task.items for run in chosen]
+    parts = (
+        [in_words(columns, [column(run) for column in columns]) for run in chosen],
+        items if len(set(items)) > 1 else [""] * len(items),
+        [apart.in_words(own) for own in _unusual(chosen)],
+    )
+    names = [", ".join(filter(None, told)) or run.key[:12] for *told, run in zip(*parts, chosen, strict=True)]
     for other in (lambda run: f"seed {run.spec.seed}", lambda run: run.key[:12]):  # where their sizes are the same
         names = [
             name if names.count(name) == 1 else f"{name}, {other(run)}" for name, run in zip(names, chosen, strict=True)

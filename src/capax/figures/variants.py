@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +18,7 @@ from capax.figures.groups import Group, alike
 from capax.figures.lines import titled
 from capax.laws.law import Law
 from capax.results import LEVEL, Measurement
+from capax.specs.apart import in_words, simplest_of, uncommon
 from capax.text import counted
 
 NONE = "no converged runs by protocol capacity of models that differ in more than their sizes"
@@ -75,15 +74,11 @@ def variants(runs: Sequence[Measurement]) -> list[Variant]:
     Ratios to the base are compared with Dunnett's test of logarithms: one spread of all, and a level for all intervals
     together.
     """
-    fields = [_fields(run) for run in runs]
-    names = list(dict.fromkeys(name for each in fields for name in each))
-    common = {name: Counter(json.dumps(each.get(name)) for each in fields).most_common(1)[0][0] for name in names}
     groups: dict[str, list[Measurement]] = {}
     free = False
-    for run, each in zip(runs, fields, strict=True):
-        own = {name: each.get(name) for name in names if json.dumps(each.get(name)) != common[name]}
+    for run, own in zip(runs, uncommon([simplest_of(run.spec, LIBRARY) for run in runs]), strict=True):
         free = free or bool(own.keys() - set(type(run.spec.model).axes))
-        groups.setdefault(", ".join(_said(name, value) for name, value in own.items()), []).append(run)
+        groups.setdefault(in_words(own), []).append(run)
     if len(groups) < 2 or not free:
         return []
     base = groups.pop("", None) or groups.pop(max(groups, key=lambda name: len(groups[name])))
@@ -105,21 +100,9 @@ def _groups(runs: Sequence[Measurement]) -> list[Group]:
     return alike(taken, fields | set(LIBRARY))
 
 
-def _fields(run: Measurement) -> dict[str, Any]:
-    """A model's fields, where one network has one way to be said."""
-    spec = run.spec
-    return spec.model.simplest(**spec.task.sizes()).model_dump(mode="json")
-
-
 def _words(run: Measurement) -> str:
     spec = run.spec
     return spec.model.simplest(**spec.task.sizes()).words()
-
-
-def _said(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return name if value else f"no {name}"
-    return f"{name} {value}"
 
 
 def _bits(run: Measurement) -> float:

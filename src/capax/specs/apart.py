@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,12 @@ def fields_of(spec: Run, varied: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in varied}
 
 
+def simplest_of(spec: Run, varied: Collection[str]) -> dict[str, Any]:
+    """The same, where one network has one way to be said."""
+    model = spec.model.simplest(**spec.task.sizes())
+    return fields_of(spec.model_copy(update={"model": model}), varied)
+
+
 def apart(fields: Fields, others: Collection[Fields]) -> dict[str, Any]:
     """Those of a group's fields that tell it from others: of another kind its kind, of its kind all that differ."""
     told = []
@@ -62,6 +70,15 @@ def among(alike: Sequence[Fields]) -> list[dict[str, Any]]:
     return [{name: fields[name] for name in differ if name in fields} for fields in alike]
 
 
+def uncommon(some: Sequence[Fields]) -> list[dict[str, Any]]:
+    """Of each of some runs the fields, as JSON, whose value is not the commonest."""
+    names = list(dict.fromkeys(name for fields in some for name in fields))
+    common = {name: Counter(json.dumps(fields.get(name)) for fields in some).most_common(1)[0][0] for name in names}
+    return [
+        {name: fields.get(name) for name in names if json.dumps(fields.get(name)) != common[name]} for fields in some
+    ]
+
+
 def in_words(told: Fields) -> str:
     """Fields and their values; of a task and a model the value alone says what it is."""
     return ", ".join(_said(name, value) for name, value in told.items())
@@ -70,6 +87,6 @@ def in_words(told: Fields) -> str:
 def _said(name: str, value: Any) -> str:
     if name in ("task", "model"):
         return str(value).replace("_", " ")
-    if value is None:
-        return f"no {name}"
+    if value is None or isinstance(value, bool):
+        return name if value else f"no {name}"
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
