@@ -140,6 +140,8 @@ def test_a_row_for_each_setting_until_they_are_too_many(counted: capax.Measureme
     rows = summary(runs, report.VARIED).rows
     assert [row.runs for row in rows] == [2] * MOST_ROWS
     assert len({row.of for row in rows}) == MOST_ROWS
+    assert [row.of for row in rows[:3]] == ["n_heads 1, d_model 4", "n_heads 2", "n_heads 3"]
+    assert {"d_model 6", "n_heads 2, d_model 6"} < {row.of for row in rows}
     more = counted.spec.replace(model=MODEL.replace(d_model=100))
     runs.append(counted.model_copy(update={"spec": more, "key": more.key()}))
     assert [row.runs for row in summary(runs, report.VARIED).rows] == [len(runs)]

@@ -9,10 +9,8 @@ from typing import NamedTuple
 from capax.figures import words
 from capax.figures.groups import alike
 from capax.results import Measurement
-from capax.specs.apart import fields_of, in_words
+from capax.specs.apart import fields_of, in_words, unlike
 from capax.text import listed
-
-_NOT = object()  # a field that the first group does not have
 
 
 class Measured(NamedTuple):
@@ -50,10 +48,8 @@ def _family(runs: Sequence[Measurement], sizes: Collection[str]) -> Measured:
     rows = []
     for group, values in zip(groups, each, strict=True):
         fields = fields_of(group.runs[0].spec, sizes)
-        told = {name: value for name, value in fields.items() if usual.get(name, _NOT) != value}
-        told |= {name: None for name in usual if name not in fields}  # arguments of a module that this one is not given
         went = ", ".join(f"{name} {_listed(values[name])}" for name in values if name in several)
-        rows.append((len(group.runs), went or "–", in_words(told) or "–"))
+        rows.append((len(group.runs), went or "–", in_words(unlike(fields, usual)) or "–"))
     return Measured(len(runs), words.kind(groups[0]), rows if len(rows) > 1 else [])
 
 

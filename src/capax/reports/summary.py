@@ -10,7 +10,7 @@ from capax.figures.groups import Group, alike
 from capax.figures.words import of_runs
 from capax.reports.found import LUCK, PRECISE, density, found, number, of_items
 from capax.results import Measurement
-from capax.specs.apart import fields_of
+from capax.specs.apart import KIND, Fields, apart, fields_of, in_words, unlike
 from capax.text import counted
 
 MOST_ROWS = 24
@@ -29,7 +29,8 @@ class Row(NamedTuple):
     """A group of runs in the summary.
 
     Attributes:
-        of: what tells it from the others; empty where it is alone.
+        of: what tells it from the others, of all of a kind but the first what tells them from that one; empty where it
+            is alone.
         per_parameter: bits, of the best run; of all that converged where they are what networks hold.
         standing: whether its runs converged, or how they ended.
     """
@@ -65,11 +66,25 @@ def summary(runs: Sequence[Measurement], sizes: Collection[str]) -> Summary:
     """
     effective = all(run.parameters.effective is not None for run in runs)
     settings = {repr(fields_of(run.spec, ())) for run in runs}
-    groups = alike(runs, () if len(settings) <= MOST_ROWS else sizes)
-    return Summary(sentences(runs), [_row(group, effective) for group in groups], effective)
+    varied = () if len(settings) <= MOST_ROWS else sizes
+    groups = alike(runs, varied)
+    told = _told(groups, [fields_of(group.runs[0].spec, varied) for group in groups])
+    rows = [_row(group, of, effective) for group, of in zip(groups, told, strict=True)]
+    return Summary(sentences(runs), rows, effective)
 
 
-def _row(group: Group, effective: bool) -> Row:
+def _told(groups: Sequence[Group], fields: Sequence[Fields]) -> list[str]:
+    """What tells each group from the others, in words; all of a kind but the first from that one."""
+    firsts: dict[str, Fields] = {}
+    told = []
+    for group, own in zip(groups, fields, strict=True):
+        first = firsts.setdefault(repr([own.get(name) for name in KIND]), own)
+        kind = {name: value for name, value in apart(own, fields).items() if name in KIND}
+        told.append(group.apart if first is own else in_words(kind | unlike(own, first)))
+    return told
+
+
+def _row(group: Group, of: str, effective: bool) -> Row:
     each = [found(run) for run in group.runs]
     best, run = max(zip(each, group.runs, strict=True), key=lambda pair: pair[0].rank)
     ends = Counter(one.standing for one in each)
@@ -79,7 +94,7 @@ def _row(group: Group, effective: bool) -> Row:
         told = [one for one in group.runs if one.capacity is not None and one.capacity.converged]
     densities = [value for one in told if (value := density(one, effective=effective)) is not None]
     at_least = "at least " if run.capacity is not None and not run.capacity.converged and densities else ""
-    return Row(len(each), group.apart, best.text, best.interval, f"{at_least}{_span(densities, 3) or '–'}", standing)
+    return Row(len(each), of, best.text, best.interval, f"{at_least}{_span(densities, 3) or '–'}", standing)
 
 
 def _span(values: Sequence[float], digits: int = 2) -> str:

@@ -63,6 +63,12 @@ def apart(fields: Fields, others: Collection[Fields]) -> dict[str, Any]:
     return {name: fields[name] for name in told}
 
 
+def unlike(fields: Fields, usual: Fields) -> dict[str, Any]:
+    """Those of a run's fields that others usually have otherwise; None of arguments that theirs alone have."""
+    told = {name: value for name, value in fields.items() if usual.get(name, _NOT) != value}
+    return told | {name: None for name in usual if name not in fields}
+
+
 def among(alike: Sequence[Fields]) -> list[dict[str, Any]]:
     """Of each of some runs the fields, as JSON, in which not all of them are the same."""
     names = dict.fromkeys(name for fields in alike for name in fields)

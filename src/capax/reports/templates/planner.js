@@ -1,6 +1,9 @@
 "use strict";
 // Chooses from a table that Python made (capax/reports/planner.py): nothing of a law is computed here.
 const capaxPlanner = (() => {
+  // What lies outside the domain in all of some networks.
+  const ofAll = (rows) => rows.length ? rows[0].outside.filter((why) => rows.every((row) => row.outside.includes(why))).join("; ") : "";
+
   // The smallest architectures that hold a target; throws an Error where there is nothing to choose from.
   const plan = (law, { target, sizes, lists, probability, budget_parameters, extrapolate }) => {
     const place = law.probabilities.indexOf(probability);
@@ -8,8 +11,9 @@ const capaxPlanner = (() => {
     const wanted = (row) => Object.entries(sizes).every(([name, value]) => row[column(name)] === value) && Object.entries(lists).every(([name, values]) => !values || values.includes(row[column(name)]));
     const named = (row) => Object.fromEntries(law.columns.map((name, at) => [name, row[at]]));
     const told = (row) => ({ ...row, at_least: row.at_least[place], outside: row.outside.map((at) => law.reasons[at]) });
-    const offered = law.rows.filter(wanted).map(named).filter((row) => extrapolate || !row.outside.length).map(told);
-    if (!offered.length) throw new Error(`no architecture of the grid has these sizes${extrapolate ? "" : ` in the law's domain (${law.domain})`}`);
+    const every = law.rows.filter(wanted).map(named).map(told);
+    const offered = every.filter((row) => extrapolate || !row.outside.length);
+    if (!offered.length) throw new Error(`no architecture of the grid has these sizes${extrapolate ? "" : ` in the law's domain (${ofAll(every) || law.domain})`}`);
     const candidates = offered.filter((row) => !(budget_parameters && row.trainable_parameters > budget_parameters));
     if (!candidates.length) throw new Error(`budget_parameters: at least ${Math.min(...offered.map((row) => row.trainable_parameters))} for the smallest architecture to choose from, got ${budget_parameters}`);
     const smallest = [...Map.groupBy(candidates.filter((row) => row.at_least >= target), (row) => law.axes.slice(0, -1).map((name) => row[name]).join()).values()].map(([first]) => first);
