@@ -236,6 +236,20 @@ def test_a_map_of_one_value_says_where_it_lies(value: float, ends: tuple[float, 
     assert axes.images[0].get_clim() == ends
 
 
+def test_a_long_name_goes_on_several_lines_of_the_legend_which_is_as_much_higher() -> None:
+    long = "published, other networks: 3.6 bits per parameter, and so on for as long as it takes"
+    heights = []
+    for name in ("a name alone", long):
+        points = Series(name=name, kind="points", x=(1.0,), y=(1.0,), group=0)
+        panel = Panel(x=Axis(label="x"), y=Axis(label="y"), series=(points,))
+        found = interactive.figure(Chart(name="a", title="t", caption="c", panels=(panel,)))
+        (entry,) = (trace["name"] for trace in found["data"] if trace.get("showlegend"))
+        assert entry.replace("<br>", " ") == name
+        assert max(map(len, entry.split("<br>"))) <= interactive.LEGEND_LETTERS
+        heights.append(found["narrow"]["height"] - found["narrow"]["margin"]["b"])
+    assert heights[0] == heights[1]  # the panels keep theirs
+
+
 def test_a_narrow_screen_has_one_panel_below_the_other() -> None:
     two = MIXED.model_copy(update={"panels": MIXED.panels * 2})
     found = interactive.figure(two)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -39,6 +40,10 @@ NARROW_PANEL = 320
 NARROW_NAME = 15
 """Letters of a name, on a narrow screen: beyond them it has a line of the legend alone, and goes on two on an axis."""
 TWO_LINES = 32
+LEGEND_LETTERS = 42
+"""Of a line of a name in the legend: what a narrow screen has room for."""
+FURTHER_LINE = 16
+"""Height of each further line of a name in the legend."""
 
 
 def figure(chart: Chart) -> dict[str, Any]:
@@ -90,7 +95,8 @@ def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> g
     names = {series.name for panel in chart.panels for series in panel.series if not series.faint}
     longest = max(map(len, names), default=0)
     beside_each_other = (1 if longest > NARROW_NAME else 2) if narrow else 2 if longest > LONG_NAME else 4
-    legend = LEGEND_LINE * -(-len(names) // beside_each_other)
+    further = sum(_in_legend(name).count("\n") for name in names)
+    legend = LEGEND_LINE * -(-len(names) // beside_each_other) + FURTHER_LINE * -(-further // beside_each_other)
     named_lines = max(len(panel.y.names or ()) for panel in chart.panels)
     of_names = 120 + (TWO_LINES if narrow else LINE_HEIGHT) * named_lines
     drawn.update_annotations(font_size=13)
@@ -108,6 +114,10 @@ def _laid_out(chart: Chart, lines: int, columns: int, narrow: bool = False) -> g
         barmode="group",
     )
     return drawn
+
+
+def _in_legend(name: str) -> str:
+    return "\n".join(textwrap.wrap(name, LEGEND_LETTERS))
 
 
 def _folded(name: str) -> str:
@@ -165,7 +175,7 @@ def _decades(places: Sequence[float], narrow: bool) -> list[float]:
 def _traces(series: Series, in_legend: bool) -> list[Any]:
     color = COLORS[series.group % len(COLORS)]
     usual: dict[str, Any] = {
-        "name": _text(series.name),
+        "name": _text(_in_legend(series.name)),
         "legendgroup": series.name if series.kind == "reference" else f"group {series.group}",
         "legendrank": series.group + LAST * (series.kind == "reference"),
         "showlegend": in_legend,
