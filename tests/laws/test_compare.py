@@ -154,6 +154,9 @@ def test_the_figure_shows_what_each_law_says_of_the_rows_left_out() -> None:
     found = compare(rows, [capax.PowerLaw()])
     chart = compared(found)
     assert [panel.title.split(":")[0] for panel in chart.panels] == [score.law for score in found.scores]
+    assert {panel.x.label for panel in chart.panels} == {"measured, items"}
+    own = compared(compare(rows, [capax.PowerLaw()], rows["memorized"] + 1))
+    assert {panel.x.label for panel in own.panels} == {"measured"}
     power = next(score for score in found.scores if score.law == "power")
     panel = next(panel for panel in chart.panels if panel.title.startswith("power"))
     drawn = {

@@ -184,6 +184,7 @@ def compared(comparison: Comparison) -> Chart:
         raise ReportError(f"figure: no law could be fitted with configurations left out: {whys}")
     ends = (0.7 * min(comparison.counts), 1.4 * max(comparison.counts))
     heads = [int(number) for number in comparison.n_heads]
+    unit = tables.unit(comparison.of) or comparison.of
     panels = []
     for score in shown:
         predicted = np.clip(score.predicted_left_out or (), *ends).tolist()
@@ -192,7 +193,7 @@ def compared(comparison: Comparison) -> Chart:
         panels.append(
             Panel(
                 title=f"{score.law}: mean error {score.mape_left_out:.0%}",
-                x=decades("measured", ()),
+                x=decades(", ".join(filter(None, ("measured", unit))), ()),
                 y=decades("predicted from the others", ()),
                 series=(line, *_marks(sorted(set(heads)), points)),
             )

@@ -59,6 +59,7 @@ class Comparison(Part):
     """Laws on the same measurements, the best first by the error on configurations that were left out."""
 
     counts: Annotated[tuple[float, ...], Field(description="What was measured.")]
+    of: Annotated[str, Field(description="The column of what was measured; empty of counts without one.")] = ""
     n_heads: tuple[float, ...]
     largest_width: float
     largest_heads: float
@@ -141,6 +142,7 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     scores.sort(key=lambda score: np.inf if score.mape_left_out is None else score.mape_left_out)
     return Comparison(
         counts=tuple(counts.tolist()),
+        of="" if y is not None else HELD if held is not None else next(iter(targets), ""),
         n_heads=tuple(heads.tolist()),
         largest_width=float(widths.max()),
         largest_heads=float(heads.max()),
