@@ -370,6 +370,8 @@ def test_bounds_and_axes_of_a_gpt2() -> None:
     assert axes[attention] == -2
     assert axes[attention.replace("weight", "bias")] == -1
     assert {axes[name] for name in axes if "wte" in name or "ln" in name} == {-1}
+    found = capax.bounds(spec, seq_len=16, vocab_size=10)  # as long as the config's positions
+    assert found.parameters.morris2025 == found.parameters.trainable
     found = capax.bounds(spec, seq_len=4, vocab_size=10)
     assert found.parameters.trainable == spec.parameter_counts(vocab_size=10, context=3)["trainable"]
     said = {bound.name: bound.reason for bound in found.bounds}

@@ -142,9 +142,11 @@ def facts(model: Model, sizes: Sizes, bits: int, built: Mapping[str, int] | None
         | {"reads": model.reads, "bits": bits}
     )
     needed = ("n_layers", "d_model", "vocab_size", "seq_len")
-    missing = [name for name in needed if known.get(name) is None]
+    # Sizes that a library's config has are no architecture, and say of a GPT-2 all that is asked.
+    of_gpt2: dict[str, Any] = {name: known.get(name) or getattr(model, name, None) for name in needed}
+    missing = [name for name, size in of_gpt2.items() if size is None]
     unknown = Unknown(f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not given")
-    known["gpt2"] = unknown if missing else gpt2_parameters(*(known[name] for name in needed))
+    known["gpt2"] = unknown if missing else gpt2_parameters(*of_gpt2.values())
     return known | more
 
 
