@@ -380,7 +380,10 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         (("fit", "--data", STUDY, "--law", "power", "--axes", "memorized_above_chance"), ["axes: ", "is both what"]),
         (("fit", "--data", STUDY, "--data", "published:morris2025"), ["n_heads: row 45: should be", "got nothing"]),
         (("predict", "--seq-len", "8", "--n-heads", "2", "--d-head", "8", "--size", "=4"), ["size: name=value", "=4"]),
-        (("predict", "--seq-len", "8", "--vocab-size", "9", "--n-layers", "1"), ["d_head: is required"]),
+        (
+            ("predict", "--seq-len", "8", "--vocab-size", "9", "--n-layers", "1"),
+            ["d_head, n_heads, d_model: are required"],
+        ),
         (("fit", "--data", STUDY, "--target", "remembered"), ["target: no column 'remembered'; the table has"]),
         (("fit", "--data", STUDY, "--law", "power", "--axes", "a,d_model"), ["axes: no run has a column 'a'"]),
         (
@@ -517,6 +520,10 @@ def test_a_size_is_asked_for_by_the_law_or_because_its_data_had_several(capsys: 
     for arguments, why in (
         (("--law", "width.json", "--d-model", "16"), "seq_len: is required, as the law's data had several"),
         (("--law", "reference:power", "--d-model", "16"), "seq_len: is required, for the law depends on it"),
+        (
+            ("--law", "reference"),
+            "seq_len, vocab_size: are required, for the law depends on them",
+        ),
         (("--law", "/tmp", "--d-model", "16"), "law: a folder, not a file: /tmp"),
     ):
         assert refused(capsys, "predict", *arguments) == f"capax: {why}\n"

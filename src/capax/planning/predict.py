@@ -50,10 +50,11 @@ def predict(
     question = Question(law, sizes)
     positive("level", level, 2 * SUREST - 1, LawError)
     grid = question.grid()
-    for name, values in grid.items():
-        if len(values) > 1:
-            given = f"one value, got {shown(sizes[name])}" if sizes.get(name) is not None else None
-            raise LawError(f"{name}: {given or f'is required, {question.why(name)}'}")
+    several = [name for name, values in grid.items() if len(values) > 1]
+    for name in several:
+        if sizes.get(name) is not None:
+            raise LawError(f"{name}: one value, got {shown(sizes[name])}")
+    question.refuse_missing(several)
     (model,) = question.models(grid)
     table = question.table([model])
     row = {name: values[0].item() for name, values in table.items() if name not in law.found}

@@ -106,7 +106,9 @@ class Question:
         if not self.following:
             own_fields = self.kind.model_fields  # of facts, lengths and vocabulary follow from the file
             missing = [name for name in self.kind.size_axes() if name in own_fields and name not in self.given]
-            fixed = {name: value for name in missing if (value := self._fixed(name)) is not None}
+            known = (*self.law.domain_.ranges, *self.law.columns)
+            self.refuse_missing([name for name in missing if self.only(name) is None and name in known])
+            fixed = {name: value for name in missing if (value := self.only(name)) is not None}
             fields = self.of(self.kind) | fixed | fields
         return fields | {name: value for name, value in self.kinds.items() if name in self.kind.model_fields}
 
@@ -215,20 +217,20 @@ class Question:
         needs_file = "library" in own and own["library"].is_required()
         return told if files or needs_file else {name: value for name, value in told.items() if name != "library"}
 
-    def _fixed(self, name: str) -> int | None:
-        """A size of the task that is not given: what all the law's data had; None where they do not say.
-
-        Raises:
-            LawError: where they had several.
-        """
-        found = self.only(name)
-        if found is None and (name in self.law.domain_.ranges or name in self.law.columns):
-            raise LawError(f"{name}: is required, {self.why(name)}")
-        return found
-
-    def why(self, name: str) -> str:
-        """Why a size has to be given."""
-        return "for the law depends on it" if name in self.law.columns else "as the law's data had several"
+    def refuse_missing(self, names: Sequence[str]) -> None:
+        """Raise LawError for sizes that have to be given, with why."""
+        needed = [name for name in names if name in self.law.columns]
+        others = [name for name in names if name not in needed]
+        said = [
+            f"{', '.join(some)}: {'is' if len(some) == 1 else 'are'} required, {why}"
+            for some, why in (
+                (needed, f"for the law depends on {'it' if len(needed) == 1 else 'them'}"),
+                (others, "as the law's data had several"),
+            )
+            if some
+        ]
+        if said:
+            raise LawError("; ".join(said))
 
     def only(self, name: str) -> int | None:
         """The one value of a size that all the law's data had; None where they had several, or do not say."""
