@@ -351,6 +351,12 @@ def test_bad_imports_make_no_store(capsys: pytest.CaptureFixture[str]) -> None:
     )
     Path("less.csv").write_text("seq_len,n_heads,memorized\n8,1,100\n")
     assert "d_model: no such column" in refused(capsys, "runs", "import", "less.csv")
+    assert "merge" not in refused(capsys, "runs", "import", "less.csv")
+    Path("own.csv").write_text("key,memorized\n0a,100\n")
+    assert refused(capsys, "runs", "import", "own.csv").endswith(
+        "; runs of capax go from store to store by capax runs merge\n"
+    )
+    Path("own.csv").unlink()
     assert "no such file" in refused(capsys, "runs", "import", "none.csv")
     assert ".csv or .parquet" in refused(capsys, "runs", "import", "bad.txt")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["bad.csv", "less.csv"]

@@ -45,6 +45,8 @@ def test_a_config_alone(capsys: pytest.CaptureFixture[str]) -> None:
         "arXiv 2404.05405",
     ):
         assert said in text
+    known = curve.domain_.ranges["effective_parameters"][1]
+    assert f", at least those of the nearest network that it knows ({known:,.0f} parameters, 8 layers)" in text
     (after,) = re.findall(r"90% after ([\d,]+)", text)
     row = {"effective_parameters": [curve.domain_.ranges["effective_parameters"][1]], "n_layers": [8]}
     assert curve.known_share(row | {"exposures": [int(after.replace(",", ""))]}, HELD) == pytest.approx(0.9, abs=1e-3)

@@ -150,6 +150,14 @@ def test_slopes_have_the_intervals_of_their_counts(runs: list[capax.Measurement]
     assert "Bars" in chart.caption
 
 
+def test_slopes_are_of_counts_after_a_training_not_of_capacities(runs: list[capax.Measurement]) -> None:
+    held = [run.model_copy(update={"spec": run.spec.replace(protocol=capax.Capacity())}) for run in runs]
+    (alone,), (among,) = slopes(runs, None), slopes([*runs, *held], None)
+    assert among == alone
+    with pytest.raises(ReportError, match="no run by protocol mac"):
+        slopes(held, None)
+
+
 def test_slopes_beside_the_published_law_are_eq_10_with_table_1() -> None:
     published = capax.ECM.published()
     (chart,) = slopes(study(), published)
@@ -203,7 +211,7 @@ def test_parameters_are_those_of_the_runs(runs: list[capax.Measurement], law: La
     assert points(shown(chart, 0, "line")["2 heads"]) == [(400 + 100 * k, sized[3 + k].memorized) for k in range(3)]
     assert shown(chart, 0, "band", faint=True)["law, 2 heads"].y == expected(law, sized[3:6]).values
     with pytest.raises(ReportError, match="differ in d_model"):
-        PARAMETERS.shown(runs[:1], None)
+        PARAMETERS.shown([run for run in runs if run.spec.model.d_model == 32], None)
 
 
 def test_two_numbers_of_heads_say_nothing_of_the_larger(runs: list[capax.Measurement]) -> None:

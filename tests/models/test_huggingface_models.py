@@ -372,6 +372,8 @@ def test_bounds_and_axes_of_a_gpt2() -> None:
     assert {axes[name] for name in axes if "wte" in name or "ln" in name} == {-1}
     found = capax.bounds(spec, seq_len=16, vocab_size=10)  # as long as the config's positions
     assert found.parameters.morris2025 == found.parameters.trainable
+    met = {one.text: one.met for bound in found.bounds if bound.name == "morris2025_fp32" for one in bound.assumptions}
+    assert met["GPT-2 with tied embeddings"] is None, "it is not said to be none"
     found = capax.bounds(spec, seq_len=4, vocab_size=10)
     assert found.parameters.trainable == spec.parameter_counts(vocab_size=10, context=3)["trainable"]
     said = {bound.name: bound.reason for bound in found.bounds}

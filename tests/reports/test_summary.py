@@ -147,6 +147,17 @@ def test_a_row_for_each_setting_until_they_are_too_many(counted: capax.Measureme
     assert [row.runs for row in summary(runs, report.VARIED).rows] == [len(runs)]
 
 
+def test_the_best_of_a_group_has_the_most_bits_not_the_largest_share(counted: capax.Measurement) -> None:
+    """Of a small library little is enough."""
+    few = {"memorized": 20, "bits": 60.0, "above_chance": True}
+    many = {"memorized": 30, "bits": 90.0, "above_chance": True, "library_size": 100, "recallable": 100}
+    runs = [counted.model_copy(update=few), counted.model_copy(update=many)]
+    (row,) = summary(runs, report.VARIED).rows
+    assert row.best.startswith("30 of 100")
+    (sentence,) = sentences(runs)
+    assert "memorized 30 of 100" in sentence
+
+
 def test_how_it_was_measured_is_said_once(held: list[capax.Measurement]) -> None:
     (family,) = how.measured(held, report.VARIED)
     assert family.runs == len(held)
