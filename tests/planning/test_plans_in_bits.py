@@ -1,43 +1,26 @@
-"""Plans in bits: at any size, with an interval, a cost, a budget in place of a target, and a proxy that is measured."""
+"""Plans in bits: at any size, with an interval, a cost, and a budget in place of a target."""
 
 from __future__ import annotations
 
 import json
 import re
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from made import made
+from plans import law, model_of, planned
 
 import capax
-from capax.cli import main
-from capax.cli.plan_shown import show_verified
 from capax.errors import CapaxError, LawError, OutsideDomain
 from capax.laws.files import from_json, load_law, to_json
-from capax.laws.law import Law
-from capax.planning import bits, known, proxies
+from capax.planning import bits, known
 from capax.planning.cost import PEAKS, USED, Cost, hours_on, least_hours, operations
-from capax.planning.results import NOT_KNOWN, BitsFrontier, Network
-from capax.results import CapacityEstimate
+from capax.planning.results import BitsFrontier
 from capax.store import table_files, tables
 
 WIDTHS = sorted({round(16 * 2 ** (step / 4) / 8) * 8 for step in range(41)})
 """That a plan tries: multiples of eight, four to an octave."""
-
-
-@cache
-def law() -> Law:
-    return capax.load_law("reference")
-
-
-def planned(*args: object, **asked: object) -> BitsFrontier:
-    found = capax.plan(law(), *args, **asked)
-    assert isinstance(found, BitsFrontier)
-    return found
 
 
 def test_a_plan_of_two_hundred_thousand_sequences_has_an_answer() -> None:
@@ -56,18 +39,6 @@ def test_a_plan_of_two_hundred_thousand_sequences_has_an_answer() -> None:
     assert found.sure is None
     assert found.largest_inside is None  # of such a vocabulary
     assert sum(found.drivers.values()) == pytest.approx(1)
-
-
-def model_of(one: Network) -> capax.Transformer:
-    tied = one.embeddings == "trained"
-    return capax.Transformer(
-        n_layers=one.n_layers,
-        n_heads=one.n_heads,
-        d_head=one.d_head,
-        d_model=one.d_model,
-        embeddings="trained" if tied else "frozen",
-        readout="tied" if tied else "frozen",
-    )
 
 
 def test_each_is_the_narrowest_of_its_family() -> None:
@@ -230,14 +201,6 @@ def test_what_only_laws_in_bits_answer_is_refused_by_a_law_of_counts(name: str, 
         capax.plan("reference:power", 300, seq_len=8, **{name: value})
 
 
-def test_a_prediction_is_in_bits_and_items(capsys: pytest.CaptureFixture[str]) -> None:
-    found = capax.predict(law(), seq_len=8, vocab_size=100, n_layers=1, n_heads=1, d_head=16, d_model=16)
-    assert found.bits == pytest.approx(found.value * 7 * np.log2(100))
-    assert found.inside_domain
-    far = capax.predict(law(), seq_len=8, vocab_size=100, n_layers=1, n_heads=4, d_head=64, d_model=256)
-    assert not far.inside_domain
-
-
 def test_a_law_whose_file_has_no_rows_plans_as_well() -> None:
     file = json.loads(to_json(law())) | {"columns": {}, "counts": [], "library": []}
     asked = {"seq_len": 8, "vocab_size": 100, "n_layers": 1}
@@ -261,97 +224,6 @@ def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
         for exposures in (50, None)
     ]
     assert sizes[0] > sizes[1]
-
-
-def test_what_is_known_early_is_not_verified_by_what_is_held() -> None:
-    found = planned(20, seq_len=4, vocab_size=16, n_layers=1, exposures=100)
-    with pytest.raises(LawError, match="exposures: none where the plan is to be verified"):
-        capax.verify_plan(law(), found)
-
-
-@pytest.mark.slow
-def test_every_size_that_was_given_is_that_of_the_network(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = planned(200, seq_len=8, vocab_size=100, n_layers=1, n_heads=4, n_kv_heads=[1, 2], embeddings="frozen")
-    assert {one.further["n_kv_heads"] for one in found.architectures} == {1, 2}
-    for one in found.architectures:
-        model = model_of(one).replace(**one.further)
-        assert one.trainable_parameters == model.parameter_counts(vocab_size=100, context=7)["trainable"]
-        assert f"n_kv_heads {one.further['n_kv_heads']} is not in the data" in one.outside
-    assert found.sure is None
-    assert BitsFrontier.model_validate_json(found.model_dump_json()) == found
-
-    class Measured(Exception):
-        pass
-
-    def measured(task: capax.Task, model: capax.Transformer, **how: object) -> None:
-        raise Measured(model.n_kv_heads)
-
-    monkeypatch.setattr("capax.planning.proxies.measure", measured)
-    for one in found.architectures:
-        with pytest.raises(Measured, match=str(one.further["n_kv_heads"])):
-            capax.verify_plan(law(), found, one)
-    asked = ["--items", "200", "--seq-len", "8", "--vocab-size", "100", "--d-value", "4"]
-    with pytest.raises(SystemExit, match="0"):
-        main(["plan", "sequences", *asked, "--target", "bytes"])
-    assert "d_value" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("n_heads", "d_head"), [(1, 4), (1, 8), (2, 4), (4, 4), (1, 16)])
-def test_heads_that_do_not_fill_the_width_are_verified(
-    n_heads: int, d_head: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The network that is measured is the one that was planned."""
-
-    class Measured(Exception):
-        pass
-
-    def measured(task: Any, model: Any, **how: Any) -> None:
-        raise Measured(f"{model.n_heads} of {model.d_head} in {model.d_model}")
-
-    monkeypatch.setattr("capax.planning.proxies.measure", measured)
-    few = {"n_layers": 1, "ffn": "none", "embeddings": "frozen"}
-    found = planned(5, seq_len=4, vocab_size=16, d_model=[16], n_heads=[n_heads], d_head=d_head, **few)
-    assert found.architectures
-    with pytest.raises(Measured, match=f"^{n_heads} of {d_head} in 16$"):
-        capax.verify_plan(law(), found)
-
-
-@pytest.mark.very_slow
-def test_a_width_that_was_given_is_the_one_that_is_verified(tmp_path: Path) -> None:
-    few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
-    found = planned(10, seq_len=4, vocab_size=16, d_model=[18], **few)
-    checked = capax.verify_plan(law(), found, store=tmp_path / "runs.db")
-    assert checked.proxy is None
-    assert checked.measurement.spec.model.d_model == 18
-
-
-@pytest.mark.very_slow  # three trainings to convergence each
-@pytest.mark.parametrize("proxy", [None, 8])
-def test_a_plan_is_verified_by_its_network_or_a_narrower_one(
-    proxy: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is verified is the promise: of the network itself the target, of a narrower one what the law says of it."""
-    monkeypatch.setattr("capax.planning.cost.peak", lambda: 1e11)
-    narrow = capax.Transformer(n_layers=1, n_heads=1, d_head=4, ffn="none", d_model=8)
-    said = capax.predict(law(), seq_len=4, vocab_size=16, n_layers=1, n_heads=1, d_head=4, ffn="none", d_model=8)
-    worth = 2 * said.value * operations(narrow, capax.Sequences(seq_len=4, vocab_size=16), 1.0, known.EXPOSURES)
-    monkeypatch.setattr(
-        proxies, "HOURS", 1.0 if proxy is None else 1.05 * proxies.RESTARTS * worth / (0.2 * 1e11) / 3600
-    )
-    few = {"n_layers": 1, "n_heads": 1, "d_head": 4, "ffn": "none", "embeddings": "frozen"}
-    found = planned(20, seq_len=4, vocab_size=16, d_model=[24], **few)
-    assert found.architectures[0].d_model == 24
-    checked = capax.verify_plan(law(), found, store=tmp_path / "runs.db")
-    run = checked.measurement
-    assert checked.proxy == proxy
-    assert run.spec.model.d_model == (proxy or 24)
-    assert run.capacity is not None
-    assert checked.promised_bits == found.bits or proxy
-    held = run.capacity.extrapolated or run.capacity.bits
-    assert checked.held == (held >= (checked.promised_bits or 0))
-    assert json.loads(checked.model_dump_json())["proxy"] == proxy
 
 
 def test_a_plan_comes_back_from_json() -> None:
@@ -387,86 +259,6 @@ def test_no_more_items_are_planned_than_there_are(name: str) -> None:
     with pytest.raises(CapaxError, match=r"at most 100 .*distinct.*, got 101$") as error:
         capax.plan(name, 101, seq_len=2, vocab_size=100, extrapolate=True)
     assert "\n" not in str(error.value)
-
-
-def test_no_more_items_are_predicted_than_there_are() -> None:
-    few = {"seq_len": 2, "vocab_size": 2, "n_layers": 1, "n_heads": 1, "d_head": 16}
-    found = capax.predict(law(), **few, d_model=16)
-    assert (found.value, found.interval.low, found.interval.high) == (2, 2, 2)
-    assert found.bits is not None
-    assert found.bits > 1000
-    assert any("only 2 sequences ask distinct questions" in note for note in found.notes)
-    widest = planned(budget_parameters=10**4, **few).architectures[0]
-    assert (widest.memorized, widest.at_least, widest.interval.high) == (2, 2, 2)
-
-
-def measured_bits(amount: float, converged: bool = True) -> capax.Measurement:
-    """A run that found so many bits, or at least so many."""
-    estimate = CapacityEstimate(
-        bits=amount,
-        extrapolated=amount if converged else None,
-        interval=None,
-        converged=converged,
-        last_gain=None,
-        library_bits=2 * amount,
-        library_sizes=(40,),
-        per_effective_parameter=None,
-        per_trainable_parameter=1.0,
-        per_parameter=1.0,
-    )
-    return made(20).model_copy(update={"capacity": estimate})
-
-
-@pytest.mark.parametrize(
-    ("share", "converged", "held", "said"),
-    [
-        (0.5, False, None, "whether the promise holds is not known: not converged"),
-        (0.5, True, False, "the promise does not hold: 50.0 % are missing"),
-        (1.5, False, True, "the promise holds"),
-    ],
-)
-def test_a_lower_bound_breaks_no_promise(
-    share: float,
-    converged: bool,
-    held: bool | None,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    found = planned(20, seq_len=4, vocab_size=16, n_layers=1, d_model=[24])
-    assert found.bits is not None
-    run = measured_bits(share * found.bits, converged)
-    monkeypatch.setattr("capax.planning.proxies.measure", lambda *_, **__: run)
-    monkeypatch.setattr(proxies, "HOURS", 1e9)
-    checked = capax.verify_plan(law(), found)
-    assert checked.held is held
-    assert (checked.miss_percent is None) == (held is None)
-    show_verified(checked)
-    assert said in capsys.readouterr().out
-    assert (NOT_KNOWN in checked.overview().text()) == (held is None)
-
-
-def test_a_promise_is_kept_in_its_own_unit_and_by_the_family_that_was_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a law of `bits`, which counts the last of seven tokens, so many items are a seventh of what was measured."""
-    rows = table_files.from_file("reference:grid").with_columns(bits=pl.col("capacity_items") * np.log2(100))
-    power = capax.PowerLaw(target="bits", n_bootstrap=50).fit(rows)
-    found = capax.plan(power, 100, seq_len=8)
-    assert isinstance(found, BitsFrontier)
-    assert found.bits == pytest.approx(100 * np.log2(100))
-    models: list[capax.Transformer] = []
-
-    def measured(task: capax.Task, model: capax.Transformer, **how: object) -> capax.Measurement:
-        models.append(model)
-        return measured_bits(7 * (found.bits or 0) * 0.9)
-
-    monkeypatch.setattr("capax.planning.proxies.measure", measured)
-    monkeypatch.setattr(proxies, "HOURS", 1e9)
-    checked = capax.verify_plan(power, found)
-    assert checked.miss_percent == pytest.approx(10)
-    first = found.architectures[0]
-    assert [(one.d_model, one.d_head, one.n_heads, one.n_layers) for one in models] == [
-        (first.d_model, first.d_head, first.n_heads, first.n_layers)
-    ]
 
 
 @pytest.mark.slow
@@ -578,49 +370,6 @@ def test_exposures_beyond_the_curve_are_told() -> None:
         OutsideDomain, match=r"exposures 1 is outside 100 to 6300 \(of reference:exposure\); extrapolate"
     ):
         planned(10, seq_len=16, vocab_size=100, exposures=1, extrapolate=False)
-
-
-def test_what_is_known_early_is_predicted() -> None:
-    asked = dict(n_layers=1, n_heads=1, d_head=16, d_model=16, seq_len=16, vocab_size=100)
-    early, late = (capax.predict(law(), **asked, exposures=exposures) for exposures in (100, 1000))
-    held = capax.predict(law(), **asked)
-    assert early.value < late.value < held.value
-    assert early.inside_domain
-    assert any("after 100 exposures" in note for note in early.notes)
-    deep = capax.predict(law(), **(asked | {"n_layers": 8}), exposures=100)  # which takes longer to get going
-    of_deep, of_one = deep.value / capax.predict(law(), **(asked | {"n_layers": 8})).value, early.value / held.value
-    assert of_deep < 0.9 * of_one
-    assert (early.exposures, "exposures" in (held.model_extra or {})) == (100, False)
-    assert not capax.predict(law(), **asked, exposures=1).inside_domain
-    with pytest.raises(LawError, match="exposures: should be a whole number"):
-        capax.predict(law(), **asked, exposures=1.5)  # type: ignore[arg-type]
-
-
-def test_outside_the_domain_what_was_asked_is_named() -> None:
-    with pytest.raises(OutsideDomain, match="vocab_size 32000 is outside"):
-        planned(10, seq_len=16, vocab_size=32_000, extrapolate=False)
-
-
-@pytest.mark.parametrize("value", [0.9999, 1, "0.9", None, True])
-def test_probabilities_that_draws_do_not_tell_are_refused(value: object) -> None:
-    with pytest.raises(LawError, match=r"probability: above 0 and at most 0\.999, got"):
-        planned(10, seq_len=16, vocab_size=100, probability=value)
-    with pytest.raises(LawError, match=r"level: above 0 and at most 0\.998, got"):
-        capax.predict(law(), n_heads=1, d_model=16, seq_len=8, vocab_size=100, level=value)  # type: ignore[arg-type]
-
-
-def test_a_law_that_is_not_fitted_is_refused() -> None:
-    with pytest.raises(LawError, match="law: a fitted law, got one of capacity that is not fitted"):
-        capax.plan(capax.CapacityLaw(), 10, seq_len=16, vocab_size=100)
-
-
-def test_what_is_expected_is_as_often_exceeded_as_missed() -> None:
-    """Far away, too, where an average of exponents would follow the steepest."""
-    one = planned(10_000_000, seq_len=16, vocab_size=32_000).architectures[0]
-    table = {"effective_parameters": [one.effective_parameters], "n_layers": [one.n_layers], "n_heads": [one.n_heads]}
-    table |= {"d_head": [one.d_head], "d_model": [one.d_model], "vocab_size": [32_000], "seq_len": [16]}
-    table |= {"loss": ["all"], "embeddings": [one.embeddings], "ffn": ["mlp"]}
-    assert one.bits == pytest.approx(float(law().quantile(pl.DataFrame(table), 0.5)[0]), rel=1e-9)
 
 
 def test_bits_of_a_longer_training_than_the_one_whose_cost_is_told_are_told_as_such() -> None:

@@ -1,4 +1,4 @@
-"""The task Facts: tokens, masks, what counts, ambiguity, information, and asking in words."""
+"""The task Facts: tokens, masks, what counts, weights, and a file that may change."""
 
 import math
 from pathlib import Path
@@ -7,35 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from countries import COUNTRIES, MODEL, TOKENIZATIONS, library, task, written
 
 import capax
 from capax.errors import CapaxError, TableError
 from capax.seeds import numpy_generator, torch_generator
 from capax.specs import Run
 from capax.tasks.facts.encoding import prepared
-from capax.tasks.facts.fact import Fact, FactsError
+from capax.tasks.facts.fact import FactsError
 from capax.tasks.facts.library import FactLibrary, draw
-from capax.tasks.facts.table import ambiguity, answers, asked, collect, constant, one_of_pair, shuffled
 from capax.testing import TaskSuite, trained
-
-COUNTRIES = Path(__file__).parents[3] / "examples" / "facts" / "countries.tsv"
-TOKENIZATIONS = ("words", "code", "bpe", "bytes")
-MODEL = capax.Transformer(d_model=12, n_heads=2, d_head=6, n_layers=2)
-SEVERAL = [
-    Fact("a", "", "1"), Fact("a", "", "2"), Fact("b", "", "1"), Fact("c", "", "3"), Fact("a", "", "1"),
-]  # fmt: skip
-
-
-def task(**fields) -> capax.Facts:
-    pairs = {"bpe_size": 300} if fields.get("tokenization") == "bpe" else {}
-    return capax.Facts(**{"library": str(COUNTRIES), **pairs, **fields})
-
-
-def written(path: Path, *lines: str) -> str:
-    path.write_text("\n".join(("key\tanswer", *lines)) + "\n")
-    return str(path)
 
 
 class TestCodes(TaskSuite):
@@ -48,11 +29,6 @@ class TestWords(TaskSuite):
 
 class TestBytePairs(TaskSuite):
     task = task(library_size=20, tokenization="bpe", loss="all")
-
-
-def library(spec: capax.Facts) -> FactLibrary:
-    size = spec.library_size
-    return FactLibrary.build(spec, MODEL, (size,), [numpy_generator(0, "library", 0)], dtype=torch.float64)
 
 
 def ensemble(spec: capax.Facts):
@@ -173,45 +149,6 @@ def test_chance_is_the_best_constant_answer_of_each_relation() -> None:
     assert task().known.entropy_per_fact == pytest.approx(np.mean(entropies), abs=1e-8)
 
 
-def test_what_is_done_with_several_answers() -> None:
-    table = collect(SEVERAL)
-    assert table.repeats == 1
-    assert ambiguity(table) == (3, 1, 2, 3)
-    with pytest.raises(FactsError, match=r"ambiguous: 1 of 3 pairs .*\(a has 2\): no model recalls more than 3 of 4"):
-        asked(table, "refuse")
-    assert [asked(table, kind).text().count("\n") for kind in ("drop", "first", "any", "keep")] == [2, 3, 4, 4]
-    assert asked(table, "drop").entities == ["1", "b", "c", "3"]
-    with pytest.raises(FactsError, match="leaves no fact"):
-        asked(collect([Fact("a", "", "1"), Fact("a", "", "2")]), "drop")
-
-
-@pytest.mark.slow
-def test_any_of_several_answers_counts_and_kept_ones_have_a_ceiling(tmp_path: Path) -> None:
-    path = written(tmp_path / "several.tsv", *(f"k{n}\ta{n % 5}" for n in range(20)), "k0\tb", "k1\tb")
-    training = capax.Training(max_steps=300)
-    runs = {
-        kind: capax.measure(
-            capax.Facts(library=path, ambiguous=kind), capax.Transformer(d_model=16, d_head=16), training, restarts=2
-        )
-        for kind in ("any", "keep")
-    }
-    assert runs["any"].memorized == runs["any"].library_size == 22
-    assert runs["keep"].memorized == runs["keep"].recallable == 20
-    assert any("at most 20 of 22" in note for note in runs["keep"].notes)
-
-
-@given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("rs"), st.sampled_from("1234")), min_size=1))
-def test_a_shuffled_control_changes_nothing_but_who_has_which_answer(found: list[tuple[str, str, str]]) -> None:
-    table = collect(Fact(*one) for one in found)
-    other = shuffled(table, np.random.default_rng(0))
-    assert (other.keys == table.keys).all()
-    assert (other.relation == table.relation).all()
-    for name in range(len(table.relations)):
-        rows = table.relation == name
-        assert sorted(other.answers[rows]) == sorted(table.answers[rows])
-    assert answers(other).entropy_per_fact == pytest.approx(answers(table).entropy_per_fact)
-
-
 def test_weights_are_shares_of_the_loss_and_break_recall_down(tmp_path: Path) -> None:
     path = tmp_path / "weights.csv"
     path.write_text("key,answer,weight\n" + "".join(f"k{n},a{n % 3},{n + 1}\n" for n in range(30)))
@@ -263,89 +200,6 @@ def test_answers_of_other_lengths_beside_it_change_nothing_of_a_member(tokenizat
     torch.testing.assert_close(library.answer_len.double(), torch.stack(each))
     assert library.select([2]).answer_len.tolist() == library.answer_len[2:].tolist()
     assert len(set(library.answer_len.tolist())) == (3 if tokenization == "bytes" else 1)
-
-
-def test_a_module_that_answers_at_the_last_position_alone_is_asked_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "lastalone.py").write_text(
-        "import torch\n\n\nclass Bag(torch.nn.Module):\n    def __init__(self, vocab_size):\n"
-        "        super().__init__()\n        self.table = torch.nn.Embedding(vocab_size, vocab_size)\n\n"
-        "    def forward(self, tokens):\n        return self.table(tokens).sum(1)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    run = capax.measure(
-        task(tokenization="words", library_size=20),
-        capax.Module(factory="lastalone:Bag"),
-        capax.Training(max_steps=60, lr=0.1),
-        restarts=1,
-        store=tmp_path / "s.db",
-        keep_weights=True,
-    )
-    memory = capax.load(run.key, tmp_path / "s.db", trust=True)
-    table = draw(run.spec.task, 20, numpy_generator(0, "library", 0))
-    right = 0
-    for line in table.text().splitlines():
-        key, relation, _ = line.split("\t")
-        right += memory.recall(key, relation).agrees is True
-    assert right == run.memorized > 0
-
-
-def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    run = capax.measure(
-        task(), MODEL, capax.Training(max_steps=1), restarts=1, store=tmp_path / "s.db", keep_weights=True
-    )
-    memory = capax.load(run.key, tmp_path / "s.db")
-    for question, said in (((3, "capital"), "key: a text, got 3"), (("Norway", 3), "relation: a text, got 3")):
-        with pytest.raises(capax.errors.CapaxError, match=f"^{said}$"):
-            memory.recall(*question)
-    with pytest.raises(capax.errors.CapaxError, match=f"^key: probes are of runs on sequences, run {run.key[:12]}"):
-        capax.probe(memory)
-
-
-def longest_key(memory: Any, room: int) -> tuple[str, str]:
-    """A key that leaves no room but for the first token of its answer."""
-    length = next(n for n in range(1, 200) if len(memory.encoding.question(memory.library, "q" * n, 0)) == room)
-    return "q" * length, memory.library.relations[0]
-
-
-@pytest.mark.slow
-def test_a_memory_is_asked_in_words(tmp_path: Path) -> None:
-    for kind in TOKENIZATIONS:
-        spec = task(tokenization=kind, library_size=60)
-        run = capax.measure(
-            spec,
-            capax.Transformer(d_model=32, d_head=32),
-            capax.Training(max_steps=700),
-            restarts=1,
-            store=tmp_path / "facts.db",
-            keep_weights=True,
-        )
-        assert run.memorized == 60
-        memory = capax.load(run.key, tmp_path / "facts.db")
-        table = draw(spec, 60, numpy_generator(0, "library", 0))
-        for row in range(0, 60, 13):
-            key, relation, answer = table.text().splitlines()[row].split("\t")
-            found = memory.recall(key, relation)
-            assert (found.answer, found.agrees) == (answer, True)
-            assert found == memory.recall(f" {key}", f"{relation} ")
-            assert 0 < found.probability <= 1
-        with pytest.raises(FactsError, match="relation: one of capital, continent, currency, got 'anthem'"):
-            memory.recall("Germany", "anthem")
-        with pytest.raises(FactsError, match=r"^relation: is required; one of capital, continent, currency$"):
-            memory.recall("Germany")
-        with pytest.raises(FactsError, match="question: a key"):
-            memory.asked([])
-        with pytest.raises(FactsError, match="key: is empty"):
-            memory.recall(" ", "capital")
-        if kind in ("words", "code"):
-            with pytest.raises(FactsError, match="'Atlantis' is no entity of the file"):
-                memory.recall("Atlantis", "capital")
-        else:
-            assert memory.recall("Atlantis", "capital").agrees is None
-            room = run.spec.task.sizes()["context"]
-            with pytest.raises(FactsError, match=r"^key: too long: \d+ of \d+ tokens of an answer fit beside it"):
-                memory.recall(*longest_key(memory, room))
 
 
 def test_a_run_read_from_a_store_does_not_read_the_file(tmp_path: Path) -> None:
@@ -421,116 +275,10 @@ def test_facts_that_a_program_holds_are_written_down(tmp_path: Path) -> None:
         capax.Facts.from_data([], tmp_path / "none.jsonl")
 
 
-def test_the_tokenizer_is_kept_with_the_weights(tmp_path: Path) -> None:
-    from safetensors import safe_open
-    from safetensors.torch import load_file
-
-    from capax import memory
-    from capax.tasks.tokenization import BytePairs, from_json
-
-    store = tmp_path / "facts.db"
-    run = capax.measure(
-        task(tokenization="bpe"), MODEL, capax.Training(max_steps=2), restarts=1, store=store, keep_weights=True
-    )
-    with capax.Store(store) as opened:
-        path = opened.weights_path(run.key)
-    with safe_open(path, "numpy") as file:
-        kept = from_json(file.metadata()["tokenizer"])
-    assert kept.encode(["Oslo"])[0].tolist() == prepared(run.spec.task).encoding.text.encode(["Oslo"])[0].tolist()
-    assert capax.load(run.key, store).run.key == run.key
-    other = BytePairs.trained(["another text, and other pairs"], 270)
-    memory.save(path, load_file(path), {"tokenizer": other.to_json()})
-    with pytest.raises(CapaxError, match=r"the tokenizer in .* is not the one that its file gives now"):
-        capax.load(run.key, store)
-
-
-@pytest.mark.slow
-@given(st.lists(st.tuples(*[st.sampled_from("abc")] * 3), min_size=1, max_size=15))
-def test_the_best_constant_answer_counts_as_answers_count(triples: list[tuple[str, str, str]]) -> None:
-    """Against trying every answer to each relation: with `any`, an answer recalls all facts of its question."""
-    table = collect(Fact(*triple) for triple in triples)
-    for any_counts in (False, True):
-        best = 0
-        for number in range(len(table.relations)):
-            rights = [(table.answers == one) & (table.relation == number) for one in range(len(table.entities))]
-            best += max(int((one_of_pair(table, right) if any_counts else right).sum()) for right in rights)
-        assert constant(table, any_counts=any_counts) == best
-
-
 def test_weights_without_a_finite_sum_are_refused(tmp_path: Path) -> None:
     (tmp_path / "w.tsv").write_text("key\tanswer\tweight\na\tx\t1e308\nb\ty\t1e308\n")
     with pytest.raises(FactsError, match="weight: too large for 2 facts"):
         capax.Facts(library=str(tmp_path / "w.tsv"))
-
-
-@pytest.mark.parametrize("ambiguous", ["keep", "any"])
-def test_several_answers_are_noted_only_where_there_are_some(tmp_path: Path, ambiguous: Any) -> None:
-    spec = task(ambiguous=ambiguous)
-    assert FactLibrary.remarks(spec, 180, numpy_generator(0, "library", 0)) == (180, ())
-    spec = capax.Facts(library=written(tmp_path / "two.tsv", "a\tx", "a\ty", "b\tx"), ambiguous=ambiguous)
-    _, notes = FactLibrary.remarks(spec, 3, numpy_generator(0, "library", 0))
-    assert [note.partition(" have")[0] for note in notes] == ["1 of 2 pairs of key and relation"]
-
-
-def test_the_ceiling_of_a_control_counts_answers_that_fell_together(tmp_path: Path) -> None:
-    """Answers that change places may give a pair one answer twice: then one answer recalls both facts."""
-    path = written(tmp_path / "two.tsv", "a\tx", "a\ty", "b\tx", "b\ty")
-    spec, found = capax.Facts(library=path, ambiguous="keep", control="shuffled"), set()
-    for seed in range(20):
-        table = draw(spec, 4, numpy_generator(seed, "library", 0))
-        best = [
-            max(np.sum((table.keys == key) & (table.answers == one)) for one in range(4)) for key in set(table.keys)
-        ]
-        assert ambiguity(table).ceiling == sum(best)
-        found.add(ambiguity(table).ceiling)
-    assert found == {2, 4}
-
-
-def test_a_guess_is_right_by_any_answer_of_its_pair(tmp_path: Path) -> None:
-    """Three answers: of a pair with two of them a guess says one that is right twice as often."""
-    path = written(tmp_path / "any.tsv", "k\ta", "k\tb", "l\ta", "m\tc")
-    each, any_ = (capax.Facts(library=path, ambiguous=kind).guess_probability() for kind in ("keep", "any"))
-    assert each == pytest.approx(1 / 3)
-    assert any_ == pytest.approx((2 / 3 + 2 / 3 + 1 / 3 + 1 / 3) / 4)
-
-
-def test_any_of_several_answers_is_worth_what_it_tells(tmp_path: Path) -> None:
-    """One of k answers out of n is log2(n / k) bits, whichever it is and however many facts it recalls."""
-    several = [f"k{key}\tr\ta{(7 * key + 3 * more) % 40}" for key in range(20) for more in range(10)]
-    single = [f"one{key}\ts\tb{key}" for key in range(8)]
-    path, alone = str(tmp_path / "f.tsv"), str(tmp_path / "g.tsv")
-    for name, lines in ((path, [*several, *single]), (alone, single)):
-        Path(name).write_text("\n".join(("key\trelation\tanswer", *lines)))
-    spec = capax.Facts(library=path, ambiguous="any")
-    assert spec.library_size * spec.bits_per_item() == pytest.approx(20 * np.log2(40 / 10) + 8 * 3)
-    each = capax.Facts(library=path, ambiguous="keep")
-    assert each.library_size * each.bits_per_item() == pytest.approx(200 * np.log2(40) + 8 * 3)
-    assert spec.information_per_item() == each.information_per_item()
-    assert capax.Facts(library=alone, ambiguous="any").bits_per_item() == pytest.approx(3)
-    assert spec.replace(library=alone).bits_per_item() == pytest.approx(3)
-    assert "any_bits" not in capax.Facts(library=alone, ambiguous="any").canonical()
-
-
-def test_of_pairs_with_several_answers_whole_ones_are_drawn(tmp_path: Path) -> None:
-    """What luck and a code need follows from how many answers a pair has."""
-    path = tmp_path / "f.tsv"
-    lines = [f"k{key}\tr\ta{(7 * key + 3 * more) % 40}" for key in range(20) for more in range(10)]
-    path.write_text("\n".join(("key\trelation\tanswer", *lines)))
-    spec = capax.Facts(library=str(path), ambiguous="any", library_size=95)
-    drawn = [draw(spec, 95, np.random.default_rng(seed)) for seed in range(3)]
-    for table in drawn:
-        counts = np.bincount(table.pairs)
-        assert sorted(counts[counts > 0]) == [5, *[10] * 9]
-    assert not np.array_equal(drawn[0].keys, drawn[1].keys)
-
-
-def test_of_libraries_that_are_drawn_anew_no_ceiling_is_told(tmp_path: Path) -> None:
-    """That of the file would be one of no library."""
-    path = tmp_path / "f.tsv"
-    path.write_text("key\tanswer\n" + "".join(f"k{key}\ta{more}\n" for key in range(20) for more in range(2)))
-    spec = capax.Facts(library=str(path), ambiguous="keep")
-    assert FactLibrary.remarks(spec, 4, None)[0] == 4
-    assert FactLibrary.remarks(spec, 40, np.random.default_rng(0))[0] == 20
 
 
 def test_a_first_line_that_may_be_a_fact_is_noted(tmp_path: Path) -> None:
@@ -540,40 +288,6 @@ def test_a_first_line_that_may_be_a_fact_is_noted(tmp_path: Path) -> None:
         capax.Facts(library=str(path)), capax.Transformer(d_model=4), capax.Training(max_epochs=1), restarts=1
     )
     assert "the first line was taken for the names of the columns: Norway (key), Oslo (answer)" in run.notes
-
-
-def test_a_fact_that_is_said_again_counts_once(tmp_path: Path) -> None:
-    """In the loss, too; a list of occurrences with weights adds them up."""
-    path = written(tmp_path / "r.tsv", "k\ta", "l\tb", "k\ta")
-    assert prepared(capax.Facts(library=path)).table.weights.tolist() == [1, 1]
-    weighed = tmp_path / "w.tsv"
-    weighed.write_text("key\tanswer\tweight\nk\ta\t2\nl\tb\t1\nk\ta\t1\n")
-    assert prepared(capax.Facts(library=str(weighed))).table.weights.tolist() == [3, 1]
-
-
-@pytest.mark.slow
-def test_a_memory_knows_its_file_by_the_content(tmp_path: Path) -> None:
-    """Where it has moved, the caller says where to; another file is refused."""
-    first, moved, other = (tmp_path / f"{name}.tsv" for name in ("first", "moved", "other"))
-    spec = capax.Facts(library=written(first, "Norway\tOslo", "Spain\tMadrid"))
-    store = tmp_path / "s.db"
-    run = capax.measure(
-        spec, capax.Transformer(d_model=8), capax.Training(max_epochs=60), restarts=1, keep_weights=True, store=store
-    )
-    said = capax.load(run.key, store).recall("Norway")
-    first.rename(moved)
-    with pytest.raises(CapaxError, match=r"^library: no such file: .*first\.tsv; library=FILE, or --library"):
-        capax.load(run.key, store)
-    assert capax.load(run.key, store, library=moved).recall("Norway") == said
-    written(other, "Norway\tBergen", "Spain\tMadrid")
-    with pytest.raises(CapaxError, match=r"^library: .*other\.tsv has changed"):
-        capax.load(run.key, store, library=other)
-    drawn = capax.Sequences(seq_len=3, vocab_size=9, library_size=5)
-    run = capax.measure(
-        drawn, capax.Transformer(d_model=4), capax.Training(max_epochs=1), restarts=1, keep_weights=True, store=store
-    )
-    with pytest.raises(CapaxError, match=r"^library: only of runs that learned a file"):
-        capax.load(run.key, store, library=moved)
 
 
 def test_relations_without_a_fact_have_no_token(tmp_path: Path) -> None:
