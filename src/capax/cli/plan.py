@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from cyclopts import App, Parameter
@@ -14,7 +13,7 @@ from capax.cli import output
 from capax.cli.flags import GROUPS, Flag, Json, made, tasks
 from capax.cli.numbers import integers
 from capax.cli.plan_shown import show_bits, show_plan, show_prediction, show_verification
-from capax.cli.planned import emit, verification
+from capax.cli.planned import Kept, Seed, Workers, emit, verification
 from capax.errors import LawError, NoPlan, shown
 from capax.laws.files import DEFAULT, LAWS, load_law, reference_of
 from capax.laws.law import Law
@@ -81,9 +80,9 @@ def _plan(
     law: str | None = None,
     extrapolate: bool | None = None,
     verify: Annotated[bool, Flag] = False,
-    seed: int | None = None,
-    workers: int | None = None,
-    store: Path | None = None,
+    seed: Seed = None,
+    workers: Workers = None,
+    store: Kept = None,
     as_json: Json = False,
 ) -> None:
     """The architectures that hold so many items, smallest first: of each number of heads (and so on) the smallest.
@@ -123,12 +122,6 @@ def _plan(
         Say whether the first architecture holds what was promised, by training: by a law in bits its capacity is
         measured, or that of a smaller one that takes no longer than twelve minutes; by a law of counts it learns a
         library of that size.
-    seed
-        Seed of the verification. [default: 0]
-    workers
-        Worker processes of the verification. [default: one per core, at most 8]
-    store
-        Where the verification's run is kept. [default: capax.db]
     """
     asked, given = _law(kind, law), _with_further(sizes, size)
     if verify:

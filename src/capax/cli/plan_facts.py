@@ -12,7 +12,7 @@ from capax.cli import output
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.numbers import integers
 from capax.cli.plan_shown import columns, network, show_networks
-from capax.cli.planned import emit, verification
+from capax.cli.planned import Kept, Seed, Workers, emit, verification
 from capax.errors import NoPlan, SpecError
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, plan_facts, verify_facts
@@ -41,9 +41,9 @@ def _plan(
     law: str = "reference",
     data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     verify: Annotated[bool, Flag] = False,
-    seed: int | None = None,
-    workers: int | None = None,
-    store: Path | None = None,
+    seed: Seed = None,
+    workers: Workers = None,
+    store: Kept = None,
     as_json: Json = False,
 ) -> None:
     """The networks, and the tokens, that recall a share of a file's facts, smallest first.
@@ -81,12 +81,6 @@ def _plan(
         A store with runs on facts, such as verified plans, which join the study that ships; more than once.
     verify
         Train the first network on the file, keep its weights, and say what it recalls.
-    seed
-        Seed of the verification. [default: 0]
-    workers
-        Worker processes of the verification. [default: one per core, at most 8]
-    store
-        Where the verification's run is kept. [default: capax.db]
     """
     how = verification(verify, seed=seed, workers=workers, store=store)
     sizes: dict[str, Any] = {"n_layers": n_layers, "d_model": d_model}

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from capax.cli import output
 from capax.cli.flags import Flag, Json, Part, command
 from capax.cli.plan_facts import in_words
-from capax.cli.planned import emit, verification
+from capax.cli.planned import Kept, Seed, Workers, emit, verification
 from capax.errors import NoPlan
 from capax.planning.adapter_plan import AdapterPlan
 from capax.planning.adapters import plan_lora, verify_lora
@@ -32,9 +32,9 @@ def _plan(
     precision: Precision = "float32",
     held_out: str | None = None,
     verify: Annotated[bool, Flag] = False,
-    seed: int | None = None,
-    workers: int | None = None,
-    store: Path | None = None,
+    seed: Seed = None,
+    workers: Workers = None,
+    store: Kept = None,
     as_json: Json = False,
 ) -> None:
     """The smallest low-rank adapters over a frozen model that recall a share of a file's facts.
@@ -55,12 +55,6 @@ def _plan(
         Text that the base never saw, on which its loss is measured. [default: held-out.txt beside it]
     verify
         Train the first adapter on the file, keep it, and say what it recalls and what the base loses.
-    seed
-        Seed of the verification. [default: 0]
-    workers
-        Worker processes of the verification. [default: one per core, at most 8]
-    store
-        Where the verification's run is kept. [default: capax.db]
     """
     how = verification(verify, seed=seed, workers=workers, store=store)
     found = plan_lora(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from cyclopts import Parameter
 
 from capax import machine
 from capax.cli import progress, streams
@@ -14,6 +16,11 @@ from capax.specs.spec import whole
 from capax.store import DEFAULT, check_store
 
 Plan = TypeVar("Plan", bound=Result)
+Seed = Annotated[int | None, Parameter(help="Seed of the verification. [default: 0]")]
+Workers = Annotated[
+    int | None, Parameter(help="Worker processes of the verification. [default: one per core, at most 8]")
+]
+Kept = Annotated[Path | None, Parameter(help="Where the verification's run is kept. [default: capax.db]")]
 
 
 def verification(verify: bool, *, seed: int | None, workers: int | None, store: Path | None) -> dict[str, Any] | None:
