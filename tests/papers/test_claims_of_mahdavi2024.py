@@ -81,10 +81,14 @@ def test_a_library_that_is_full_does_not_show_that_accuracy_rises_no_further() -
 def test_the_worst_library_decides() -> None:
     agrees = Verdict(answer="agrees", measured="1", reason="so")
     differs = Verdict(answer="differs", measured="2", reason="not so")
-    found = mahdavi2024.worst({10: agrees, 20: differs, 30: agrees})
+    found = mahdavi2024.worst({10: agrees, 20: differs, 30: differs})
     assert found.answer == "differs"
-    assert found.reason == "library 20: not so (1 of 3 libraries are so)"
-    assert found.measured == "library 10: 1; library 20: 2; library 30: 1"
+    assert found.reason == "library 20: not so (2 of 3 libraries are so)"
+    assert found.measured == "library 10: 1; library 20: 2; library 30: 2"
+    alone = mahdavi2024.worst({10: agrees, 20: differs, 30: agrees})
+    assert alone.answer == "cannot be judged"
+    assert "by chance" in alone.reason
+    assert mahdavi2024.worst({20: differs}).answer == "differs"
 
 
 def built() -> np.ndarray:

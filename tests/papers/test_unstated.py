@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from synthetic import measurement, shattered, verdicts
@@ -67,8 +69,22 @@ def test_positions(frozen: float, answer: str) -> None:
     found = positions_alike(Evidence(runs, "small"))
     assert found.answer == answer
     assert f"{frozen:.3g}"[:3] in (found.measured or "")
-    with pytest.raises(Unjudged, match="fewer than 2 pairs"):
+    with pytest.raises(Unjudged, match="fewer than 2 networks"):
         positions_alike(Evidence(runs[:1], "small"))
+
+
+def test_positions_may_matter_at_some_lengths_alone() -> None:
+    (recipe,) = recipes("harma2024", "unstated")
+    rng = np.random.default_rng(0)
+    runs = tuple(
+        made(run, rng, 0.7 if run.task.seq_len == 32 else 1.0)  # type: ignore[union-attr]
+        for run in recipe.runs("small")
+    )
+    found = positions_alike(Evidence(runs, "small"))
+    assert found.answer == "cannot be judged"
+    assert found.reason.startswith("depends on the length: 8 tokens: the 95 % interval is within a tenth")
+    networks = {int(count) for count in re.findall(r"mean of (\d+) networks", found.measured or "")}
+    assert max(networks) <= 4 * 2 * 2 * 2, "those of two stop rules are one"
 
 
 @pytest.mark.very_slow

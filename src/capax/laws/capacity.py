@@ -273,9 +273,11 @@ class CapacityLaw(Product):
                 gain[held] = density_with - density(held, others)
             mean, error = _mean_of_families(gain, families, self.common_.share) if folds else (0.0, np.inf)
             if mean <= SURE * error:
+                found = f"changes by {mean:.2g} ± {error:.2g} on average"
+                unknown = "is not known to change, as there are too few families to leave one out"
                 reason = (
-                    f"shrunk towards no effect: with it the log density of a network left out of the fit changes by "
-                    f"{mean:.2g} ± {error:.2g} on average"
+                    "shrunk towards no effect: with it the log density of a network left out of the fit "
+                    f"{found if np.isfinite(error) else unknown}"
                 )
                 self._open |= dict.fromkeys(names, reason)
         free = tuple(name for name in self.names if name not in self._open)

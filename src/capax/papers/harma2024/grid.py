@@ -84,6 +84,7 @@ def table_1(of: Evidence) -> Verdict:
     return ev.exactly(not outside, measured, f"outside of our intervals (95 % for all): {', '.join(outside) or 'none'}")
 
 
+@refuted_in_every_reading
 def linear_in_width(of: Evidence) -> Verdict:
     """The power of the width that counts grow by, before the library is full, in a grid that reaches that."""
     runs = _seen(of)
@@ -98,7 +99,8 @@ def linear_in_width(of: Evidence) -> Verdict:
 def saturates_at_library(of: Evidence) -> Verdict:
     """The share of the library at which counts of a length and a head count rise no further: no less than nine tenths.
 
-    A capacity model with a plateau of its own has counts that level off far below the library's size.
+    A capacity model with a plateau of its own has counts that level off far below the library's size. A library that is
+    below all plateaus of Table 1 is full before one is seen: that it fills tells nothing.
     """
     rising = sorted(above_chance(of), key=lambda run: field(run, "d_model"))
     series = grouped(rising, lambda run: (field(run, "seq_len"), field(run, "n_heads")))
@@ -114,7 +116,12 @@ def saturates_at_library(of: Evidence) -> Verdict:
     how = f"counts at the two widest widths, no more than {1 - STILL:.0%} apart"
     if below:
         return differs(f"{how}: below {SATURATED:.0%} of the library with {'; '.join(below)}", measured)
-    return agrees(f"{how}: at least {SATURATED:.0%} of the library (ours)", measured)
+    said = f"{how}: at least {SATURATED:.0%} of the library (ours)"
+    printed = stated_by("harma2024")["table_1"]["1"]
+    plateau = printed["alpha"] * min(field(run, "n_heads") for run in of.runs) + printed["beta"]
+    if (largest := max(run.library_size for run in of.runs)) < plateau:
+        return cannot(f"{said}, but libraries of {largest} are full below all plateaus of Table 1", measured)
+    return agrees(said, measured)
 
 
 @refuted_in_every_reading
@@ -138,6 +145,16 @@ def falls_with_length(of: Evidence) -> Verdict:
         "the 95 % interval is below 0",
         "counts rise with length",
         "the 95 % interval of the power holds 0",
+    )
+
+
+def falls_with_the_loss_that_is_ours(of: Evidence) -> Verdict:
+    """The same by the loss on all positions, which was chosen because counts fall with length by it: no test of it."""
+    found = falls_with_length(of)
+    return cannot(
+        "depends on the loss, which is not known to us: with that on all positions, which we chose because of this, "
+        f"{found.reason}; figure unstated has that on the last position, too",
+        found.measured,
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 from scipy import stats
 
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.harma2024.runs import by_width, counts, grouped, not_full, on_plateaus
+from capax.papers.harma2024.runs import above_chance, by_width, counts, grouped, not_full, on_plateaus
 from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, differs
 from capax.protocols.shatter import distance_of_fit, fit_negative_binomial
 from capax.results import LEVEL, Measurement
@@ -188,27 +186,33 @@ def _distance_p(run: Measurement) -> ev.Estimate:
 
 
 EQUAL, CONVERGED = "after equal steps", "with patience in steps"
+LENGTH_AND_END = "the length, and on when a training ends"
 
 
 def _batches(of: Evidence) -> dict[str, dict[int, np.ndarray]]:
-    """Counts per restart, by how the training ended and by batch size: each relative to the mean of its length.
+    """Counts per restart, by batch size, for each length and end of training: each relative to the mean of these.
 
-    Patience in epochs would give small batches many times the steps of large ones.
+    Patience in epochs would give small batches many times the steps of large ones. Lengths of which nothing is recalled
+    above chance are left out; lengths are not put together, for where little is recalled relative counts vary much.
     """
-    kinds = grouped(of.runs, lambda run: EQUAL if run.spec.training.patience is None else CONVERGED)
+    lengths = len({field(run, "seq_len") for run in above_chance(of)})
     found: dict[str, dict[int, np.ndarray]] = {}
-    for kind, some in kinds.items():
+    for (kind, length), some in grouped(of.runs, _end_and_length).items():
         if kind == CONVERGED:
             on_plateaus(some)
-        batches: dict[int, list[np.ndarray]] = defaultdict(list)
-        for runs in grouped(some, lambda run: field(run, "seq_len")).values():
-            level = float(np.mean(counts(runs)))
-            for run in runs:
-                batches[run.spec.training.batch_size].append(counts([run]) / level)
+        if not any(run.above_chance for run in some):
+            continue
+        batches = grouped(some, lambda run: run.spec.training.batch_size)
         if len(batches) < 2:
             raise Unjudged("there is one batch size only")
-        found[kind] = {size: np.concatenate(batches[size]) for size in sorted(batches)}
+        level = float(np.mean(counts(some)))
+        name = f"{kind}, {length} tokens" if lengths > 1 else kind
+        found[name] = {size: counts(runs) / level for size, runs in batches.items()}
     return found
+
+
+def _end_and_length(run: Measurement) -> tuple[str, int]:
+    return EQUAL if run.spec.training.patience is None else CONVERGED, field(run, "seq_len")
 
 
 def small_batches_lower(of: Evidence) -> Verdict:
@@ -221,7 +225,7 @@ def small_batches_lower(of: Evidence) -> Verdict:
         small, large = sizes[0], sizes[-2]
         return ev.larger(batches[large], batches[small], f"the count at batch {large}", f"that at batch {small}")
 
-    return ev.whatever("when a training ends", {kind: verdict(batches) for kind, batches in _batches(of).items()})
+    return ev.whatever(LENGTH_AND_END, {name: verdict(batches) for name, batches in _batches(of).items()})
 
 
 def flat_beyond(of: Evidence) -> Verdict:
@@ -235,7 +239,7 @@ def flat_beyond(of: Evidence) -> Verdict:
             not_full(run for run in of.runs if run.spec.training.batch_size in (second, largest))
         return found
 
-    return ev.whatever("when a training ends", {kind: verdict(batches) for kind, batches in _batches(of).items()})
+    return ev.whatever(LENGTH_AND_END, {name: verdict(batches) for name, batches in _batches(of).items()})
 
 
 def heads_hold_more(of: Evidence) -> Verdict:

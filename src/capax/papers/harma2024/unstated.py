@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -118,21 +118,32 @@ def most_hold(of: Evidence) -> Verdict:
 
 
 def positions_alike(of: Evidence) -> Verdict:
-    """Counts of networks with frozen positions, of those of the same with trained ones (paired, on a log scale)."""
+    """Counts of networks with frozen positions, of those of the same with trained ones (paired, on a log scale).
+
+    For each length. Pairs that differ in their stop rule alone are one.
+    """
     runs = {run.key: run for run in of.runs if _in_grid(run)}
-    ratios = []
+    ratios: dict[int, dict[str, list[float]]] = {}
     for run in runs.values():
         if field(run, "positions") != "frozen":
             continue
         spec = run.spec
         other = runs.get(spec.replace(model=spec.model.replace(positions="trained")).key())
         if other is not None and all(one.above_chance and not full(one) for one in (run, other)):
-            ratios.append(np.log(run.memorized_above_chance / other.memorized_above_chance))
-    if len(ratios) < 2:
-        raise Unjudged("fewer than 2 pairs of counts above chance that no library sets")
+            network = spec.replace(training=spec.training.replace(patience=None)).key()
+            ratio = np.log(run.memorized_above_chance / other.memorized_above_chance)
+            ratios.setdefault(field(run, "seq_len"), {}).setdefault(network, []).append(ratio)
+    by_length = {length: [float(np.mean(each)) for each in found.values()] for length, found in sorted(ratios.items())}
+    if not by_length or min(map(len, by_length.values())) < 2:
+        raise Unjudged("fewer than 2 networks of a length whose counts are above chance and set by no library")
+    return ev.whatever("the length", {f"{length} tokens": _alike(each) for length, each in by_length.items()})
+
+
+def _alike(ratios: Sequence[float]) -> Verdict:
+    """Whether counts are as many, by the logarithms of their ratios."""
     mean = ev.mean(ratios)
     ratio = ev.Estimate(*(float(np.exp(end)) for end in (mean.value, mean.low, mean.high)))
-    measured = f"{ratio} of the count with trained ones, geometric mean of {len(ratios)} pairs"
+    measured = f"{ratio} of the count with trained ones, geometric mean of {len(ratios)} networks"
     if ratio.low >= 1 - ALIKE and ratio.high <= 1 / (1 - ALIKE):
         return agrees("the 95 % interval is within a tenth", measured)
     if ratio.high < 1 - ALIKE or ratio.low > 1 / (1 - ALIKE):

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from capax.figures.accuracy import BELOW
 from capax.papers import evidence as ev
 from capax.papers.evidence import field
-from capax.papers.recipe import Evidence, Scale, Unjudged, Verdict
+from capax.papers.recipe import Evidence, Scale, Unjudged, Verdict, cannot
 from capax.results import Measurement
 from capax.seeds import numpy_generator
 from capax.tasks.association_files import Examples
@@ -57,7 +57,11 @@ def _of_each_library(of: Evidence, swept: str, judge: Callable[[list[int], list[
 
 
 def worst(verdicts: dict[int, Verdict]) -> Verdict:
-    """Of a verdict per library size: one that differs, else one that cannot be judged, else the first."""
+    """Of a verdict per library size: two that differ, else one that cannot be judged, else the first.
+
+    Each is tested by itself at 5 %, so that of several one differs by chance more often than that: one alone tells
+    nothing.
+    """
     order = ("differs", "cannot be judged", "agrees")
     library, verdict = min(verdicts.items(), key=lambda pair: order.index(pair[1].answer))
     if len(verdicts) == 1:
@@ -65,6 +69,8 @@ def worst(verdicts: dict[int, Verdict]) -> Verdict:
     same = sum(other.answer == verdict.answer for other in verdicts.values())
     reason = f"library {library}: {verdict.reason} ({same} of {len(verdicts)} libraries are so)"
     measured = "; ".join(f"library {size}: {other.measured}" for size, other in verdicts.items() if other.measured)
+    if verdict.answer == "differs" and same == 1:
+        return cannot(f"{reason}, which may be by chance: each is tested at 5 %", measured or None)
     return verdict.model_copy(update={"reason": reason, "measured": measured or None})
 
 
