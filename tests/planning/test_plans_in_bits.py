@@ -226,6 +226,31 @@ def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
     assert sizes[0] > sizes[1]
 
 
+@pytest.mark.parametrize("tables", ["frozen", "trained"])
+def test_heads_of_a_given_number_share_the_width_where_that_takes_fewer_parameters(tables: str) -> None:
+    asked: dict[str, Any] = {"seq_len": 16, "vocab_size": 256, "n_layers": 1, "embeddings": tables}
+    for items, heads in ((300, 2), (300, 4), (2000, 8)):
+        (found,) = planned(items, **asked, n_heads=heads).architectures
+        sizes = [width for width in WIDTHS if width % heads == 0 and width >= heads]
+        sharing = [
+            planned(items, **asked, n_heads=heads, d_head=width // heads, d_model=width).architectures
+            for width in sizes
+            if width <= found.d_model * 2
+        ]
+        smallest = min(one.trainable_parameters for some in sharing for one in some)
+        assert found.trainable_parameters <= smallest
+        assert found.at_least >= items
+
+
+def test_a_depth_that_the_domain_leaves_out_does_not_hold_too_little() -> None:
+    asked: dict[str, Any] = {"seq_len": 16, "vocab_size": 100, "n_layers": [4, 16]}
+    inside = planned(2000, **asked, extrapolate=False)
+    assert {one.n_layers for one in inside.architectures} == {4}
+    assert inside.too_small == ()
+    assert not any("16 layers" in note for note in inside.notes)
+    assert 16 in {one.n_layers for one in planned(2000, **asked).architectures}
+
+
 def test_a_plan_comes_back_from_json() -> None:
     for asked in ({"n_layers": 1}, {"budget_bytes": 10**5}):
         found = planned(None if "budget_bytes" in asked else 500, seq_len=8, vocab_size=100, **asked)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from made import made
 from plans import law, planned
 
 import capax
+from capax.cli.plan_shown import show_prediction
 from capax.errors import LawError, OutsideDomain
+from capax.store import tables
 
 
 def test_a_prediction_is_in_bits_and_items(capsys: pytest.CaptureFixture[str]) -> None:
@@ -28,6 +31,38 @@ def test_no_more_items_are_predicted_than_there_are() -> None:
     assert any("only 2 sequences ask distinct questions" in note for note in found.notes)
     widest = planned(budget_parameters=10**4, **few).architectures[0]
     assert (widest.memorized, widest.at_least, widest.interval.high) == (2, 2, 2)
+
+
+def test_items_that_are_fewer_than_could_be_held_are_not_said_to_have_its_bits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """4096 sequences have 49 kbit; of 55 that are expected, or as little as 48, the network could hold them all."""
+    few = {"seq_len": 4, "vocab_size": 16, "n_layers": 1, "n_heads": 1, "d_head": 48, "embeddings": "trained"}
+    found = capax.predict(law(), **few, d_model=48)
+    assert found.interval.low < found.value == found.interval.high == 4096
+    show_prediction(found, law(), "sequences")
+    told = " ".join(capsys.readouterr().out.split())
+    assert "could hold about" in told
+    assert "more than all 4096 sequences have" in told
+    assert f"between {found.interval.low:.4g} and 4096" in told
+
+
+def test_what_trainings_reached_by_a_budget_is_not_discounted_by_exposures_again() -> None:
+    """Bits of runs of protocol mac are of as many exposures as these had."""
+    runs = [
+        made(20 * width, seq_len=8, vocab_size=100, d_model=width, library_size=1000).model_copy(
+            update={"stop_reason": "budget", "bits": 130.0 * width}
+        )
+        for width in (4, 8, 16, 32)
+    ]
+    fitted = capax.PowerLaw(axes=["d_model"], target="bits").fit(tables.table(runs))
+    assert "4 of 4 trainings ended at a budget: counts are what these reached, and no capacities" in fitted.notes_
+    sizes = {"seq_len": runs[0].spec.task.seq_len, "vocab_size": runs[0].spec.task.vocab_size}
+    with pytest.raises(LawError, match=r"^exposures: only beside a law of what is held at convergence .*is of bits$"):
+        capax.predict(fitted, **sizes, n_layers=1, n_heads=1, d_head=16, d_model=16, exposures=60)
+    with pytest.raises(LawError, match=r"^exposures: "):
+        capax.plan(fitted, 100, **sizes, exposures=60)
+    assert not any("in the end" in note for note in capax.plan(fitted, 100, **sizes, extrapolate=True).notes)
 
 
 def test_what_is_known_early_is_predicted() -> None:

@@ -103,6 +103,17 @@ def test_the_planner_of_a_page_without_a_law_answers_at_any_size(
     page.context.close()
 
 
+def test_no_more_items_are_on_the_page_than_there_are() -> None:
+    for law, most in (("reference", 16**3), ("reference:power", np.inf)):
+        table = carried(load_law(law))
+        columns, few = table["columns"], {"seq_len": 4, "vocab_size": 16}
+        rows = [dict(zip(columns, row, strict=True)) for row in table["rows"]]
+        held = [row for row in rows if all(row.get(name, value) == value for name, value in few.items())]
+        assert held
+        assert max(max(row["memorized"], *row["at_least"]) for row in held) <= most
+    assert max(row["at_least"][-1] for row in held) > 16**3, "where vocab_size is 100"
+
+
 def question(rng: np.random.Generator, table: dict[str, Any]) -> dict[str, Any]:
     """A question that the page offers."""
     some = [None, None, None, [1, 2], [3], [4, 2, 12], [10]]

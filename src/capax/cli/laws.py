@@ -138,7 +138,7 @@ def fit(
     notes.extend(f"only rows with {condition}; --where chooses others" for condition in chosen_rows)
     with saying(notes):
         fitted = chosen.fit(rows)
-    fitted.notes_.extend(notes)
+    fitted.notes_.extend(note for note in notes if note not in fitted.notes_)
     comparison = compare_laws(rows, [_made(name, targets, given) for name in rivals]) if compare else None
     found = report(fitted, level, comparison)
     if out is not None:

@@ -172,8 +172,9 @@ def show_prediction(found: Prediction, law: Law, items: str) -> None:
     if isinstance(bits, float):
         verb = "know" if "exposures" in sizes else "hold"
         says = f"{verb}s about {amount(bits, 'bit')}, those of {found.value:.4g} {items}"
-        if interval.low == interval.high:
-            says, falls = f"could {verb} about {amount(bits, 'bit')}, more than all {found.value:.4g} {items} have", ""
+        if found.value == interval.high:  # no more than there are
+            says = f"could {verb} about {amount(bits, 'bit')}, more than all {found.value:.4g} {items} have"
+            falls = falls if interval.low < interval.high else ""
     if law.needed_for is not None:
         says = f"needs a {law.target} of about {found.value:.4g}"
     screen.print(f"{says}{falls}")

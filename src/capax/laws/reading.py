@@ -29,7 +29,7 @@ class Reader(RegressorMixin, BaseEstimator):
     """The column that is a lower bound where the target has no value."""
 
     def usable(self, table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-        """The rows of a table of `capax.read` that the law can use, and notes of those that it cannot.
+        """The rows of a table of `capax.read` that the law can use, and notes of others and of what they tell.
 
         Those are runs of models that lack one of its columns and, where the target is what is above chance, counts that
         are not significantly so.
@@ -40,7 +40,8 @@ class Reader(RegressorMixin, BaseEstimator):
         bound = (self.bound,) if self.bound in table.columns else ()
         table, lacking = tables.with_columns(table, (*self.columns, *bound), self._chosen_by())
         table, luck = tables.above_luck(table, self.target)
-        return table, (*luck, *lacking)
+        cut = () if self.along is not None else tables.cut_short(table, self.target)
+        return table, (*luck, *lacking, *cut)
 
     def read(self, X: Any, y: Any = None, reset: bool = True) -> Rows:
         """The rows of a table or an array, checked; the arguments and errors are those of `fit`."""

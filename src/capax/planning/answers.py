@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from capax.errors import LawError
+from capax.laws.compare import HELD
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.law import Law
 from capax.results import Interval
@@ -49,6 +50,23 @@ def refuse_of_bits(law: Law, **options: Any) -> None:
     for name, given in options.items():
         if given is not None and law.target not in IN_BITS:
             raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
+
+
+def is_of_what_is_held(law: Law) -> bool:
+    """Whether a law says what is held in the end, of which the curve of exposures tells what is known before."""
+    return law.target == HELD or law.domain_.protocol.get("protocol") == "capacity"
+
+
+def refuse_early(law: Law, exposures: int | None) -> None:
+    """Raise LawError for exposures beside a law of anything but what is held in the end.
+
+    Of a law of what trainings reached some exposures are in its counts already.
+    """
+    refuse_of_bits(law, exposures=exposures)
+    if exposures is not None and not is_of_what_is_held(law):
+        raise LawError(
+            f"exposures: only beside a law of what is held at convergence ({HELD}); {law.name} is of {law.target}"
+        )
 
 
 def about_law(law: Law, outside: Sequence[str] = (), remarks: Sequence[str] = ()) -> dict[str, Any]:

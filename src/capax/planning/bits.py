@@ -12,7 +12,7 @@ import numpy as np
 from capax.errors import LawError, OutsideDomain
 from capax.laws.domain import of_all_kinds
 from capax.laws.law import Law
-from capax.planning.answers import Columns, of_kinds, of_new_measurement, predicted
+from capax.planning.answers import Columns, is_of_what_is_held, of_kinds, of_new_measurement, predicted
 from capax.planning.cost import Cost, assumptions, hours, least_hours, operations
 from capax.planning.families import WIDEST, Families, families, finer
 from capax.planning.fill import Fill
@@ -42,7 +42,7 @@ class Weighed:
         shown: items that there are, or that a training shows in the budget's hours.
         promised, held: items with the probability, of those that are shown, and those that are learned.
         n_bytes: of the file.
-        kept: what the domain and the budget allow, and `enough` what holds the target, too.
+        offered: what the domain allows, `kept` what the budget does, too, and `enough` what holds the target as well.
         chosen: the place of each family's network; None where none will do.
     """
 
@@ -58,6 +58,7 @@ class Weighed:
     promised: np.ndarray
     held: np.ndarray
     n_bytes: np.ndarray
+    offered: np.ndarray
     kept: np.ndarray
     enough: np.ndarray
     chosen: list[int | None]
@@ -73,7 +74,7 @@ def weigh(
     fill: Fill,
     written: Written | None,
 ) -> Weighed:
-    """What networks hold, and which of each family is chosen: the narrowest that holds the target, or what holds most.
+    """What networks hold, and which of each family is chosen: the smallest that holds the target, or what holds most.
 
     Args:
         tried: the networks.
@@ -103,8 +104,8 @@ def weigh(
     if budget.hours is not None:
         allowed["hours"] = np.maximum(hours(worth * (held if target is not None else 1.0)), shortest)
     anywhere = law.travels if options.extrapolate is None else options.extrapolate
-    kept = np.full(len(models), True) if anywhere else inside & seen.inside
-    if not kept.any():
+    kept = offered = np.full(len(models), True) if anywhere else inside & seen.inside
+    if not offered.any():
         why = [why_outside(law, table, seen, at) for at in range(len(models))]
         of_all = set.intersection(*(set(map(of_all_kinds, reasons)) for reasons in why))
         nearly: tuple[str, ...] = min(why, key=len)
@@ -121,9 +122,8 @@ def weigh(
                 raise LawError(f"budget_{name}: at least {needed} for the smallest network tried, got {limit:.12g}")
     enough = kept if target is None else kept & (at_least >= target)
     members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
-    chosen = [
-        int(of_one[np.argmax(held[of_one]) if target is None else 0]) if len(of_one) else None for of_one in members
-    ]
+    rank = held if target is None else -table["trainable_parameters"]
+    chosen = [int(of_one[np.argmax(rank[of_one])]) if len(of_one) else None for of_one in members]
     return Weighed(
         inside=inside & seen.inside,
         seen=seen,
@@ -137,6 +137,7 @@ def weigh(
         promised=promised,
         held=held,
         n_bytes=n_bytes,
+        offered=offered,
         kept=kept,
         enough=enough,
         chosen=chosen,
@@ -171,7 +172,7 @@ def frontier(
     shown_exposures: int | None = None,
     written: Written | None = None,
 ) -> BitsFrontier:
-    """Of each family the narrowest network that holds the target, or the widest within the budget.
+    """Of each family the smallest network that holds the target, or the widest within the budget.
 
     Of widths that are not given some to an octave are tried, and then those between the last that is too narrow and the
     first that is not, or what a budget lies between.
@@ -244,14 +245,18 @@ def frontier(
     places = places[np.lexsort((size[places], -found.held[places] if target is None else size[places]))]
     nearest = None if len(places) else int(np.flatnonzero(found.kept)[np.argmax(found.at_least[found.kept])])
     first = described(places[0] if nearest is None else nearest)
-    rest = () if exposures or shown_exposures else known_by(first, n_exposures)
+    early = exposures or shown_exposures or not is_of_what_is_held(law)
+    rest = () if early else known_by(first, n_exposures)
     limited = (LIMITED,) if (np.minimum(found.high, question.most) > found.shown)[places].any() else ()
-    widest = np.append(tried.family[1:] != tried.family[:-1], True)  # of each family
-    more = found.kept & widest & (np.isin(np.arange(len(models)), places) if target is None else ~found.enough)
+    none = [number for number, at in enumerate(found.chosen) if at is None]
+    most = np.zeros(len(found.chosen))
+    np.maximum.at(most, tried.family, table["d_model"])
+    widest = table["d_model"] == most[tried.family]
+    of_more = np.isin(np.arange(len(models)), places) if target is None else np.isin(tried.family, none)
+    more = found.kept & widest & of_more
     rounded = (ROUNDED,) if options.precision == "bfloat16" and written is None else ()
     wider = (WIDER,) if more.any() and "d_model" not in question.sizes else ()
-    none = [number for number, at in enumerate(found.chosen) if at is None]
-    short = {int(depth) for depth in table["n_layers"][np.isin(tried.family, none)]}
+    short = {int(depth) for depth in table["n_layers"][np.isin(tried.family, none) & found.offered]}
     short -= {int(depth) for depth in table["n_layers"][places]}
     within = np.flatnonzero(found.inside & found.kept)
     sure = within[found.enough[within]] if target is not None else within[:0]

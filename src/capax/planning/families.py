@@ -59,7 +59,7 @@ def families(question: Question, multiple: int | None, further: Sequence[Sequenc
 
     Where all the law's data had one depth, number of heads or head size, so have the networks. Where the usual heads
     are larger than any of the law's data, its largest are tried first, so that such a network does not lie outside of
-    the domain for its heads alone.
+    the domain for its heads alone. Of a number of heads that is given, heads that share the width are tried, too.
 
     Args:
         further: more widths, of each family.
@@ -84,6 +84,8 @@ def families(question: Question, multiple: int | None, further: Sequence[Sequenc
             usual = question.spec({**sizes, "d_model": width}, fields)
             if sizes["d_head"] is None and usual.d_head > known["d_head"] and width <= known["d_model"]:
                 models.append(question.spec({**sizes, "d_head": int(known["d_head"]), "d_model": width}, fields))
+            if sizes["d_head"] is None and sizes["n_heads"] is not None and usual.d_head > width // usual.n_heads > 0:
+                models.append(question.spec({**sizes, "d_head": width // usual.n_heads, "d_model": width}, fields))
             models.append(usual)
         family += [number] * (len(models) - len(family))
     return Families(models, question.table(models), np.array(family))

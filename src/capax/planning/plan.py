@@ -10,7 +10,7 @@ import numpy as np
 from capax.errors import LawError
 from capax.laws.files import load_law
 from capax.laws.law import Law
-from capax.planning.answers import about_law, refuse_of_bits
+from capax.planning.answers import about_law, refuse_early, refuse_of_bits
 from capax.planning.architectures import (
     REACHES,
     described,
@@ -104,9 +104,8 @@ def plan(
         smallest=smallest,
         extrapolate=extrapolate,
     )
-    refuse_of_bits(
-        law, budget_bytes=budget_bytes, exposures=exposures, budget_hours=budget_hours, accelerator=accelerator
-    )
+    refuse_of_bits(law, budget_bytes=budget_bytes, budget_hours=budget_hours, accelerator=accelerator)
+    refuse_early(law, exposures)
     if smallest == "bytes" and not in_bits:
         raise LawError(f"smallest: bytes (--target bytes) only for laws in bits, such as capacity; {law.name} is none")
     question = Question(law, sizes, target)

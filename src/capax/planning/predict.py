@@ -9,7 +9,7 @@ import numpy as np
 from capax.errors import LawError, OutsideDomain, shown
 from capax.laws.files import DEFAULT, load_law
 from capax.laws.law import Law
-from capax.planning.answers import SUREST, about_law, of_kinds, of_new_measurement, predicted, refuse_of_bits
+from capax.planning.answers import SUREST, about_law, of_kinds, of_new_measurement, predicted, refuse_early
 from capax.planning.fill import Fill
 from capax.planning.known import Seen
 from capax.planning.question import Question
@@ -44,7 +44,7 @@ def predict(
     if extrapolate is not None:
         truth("extrapolate", extrapolate, LawError)
     early = None if law.along == "exposures" else sizes.pop("exposures", None)
-    refuse_of_bits(law, exposures=early)
+    refuse_early(law, early)
     if early is not None:
         early = whole("exposures", early, error=LawError)
     question = Question(law, sizes)

@@ -163,7 +163,7 @@ def _of_bits(law: Law) -> Grid:
     tables = {"embeddings": list(kinds)} if first.tables else {}
     for *values, kind in itertools.product(*asked.values(), kinds):
         question = Question(law, {**dict(zip(asked, values, strict=True)), "embeddings": kind, **grid})
-        rows += _rows(question, families(question, None).table, (*asked, *tables, *shown))
+        rows += _rows(question, families(question, None).table, (*asked, *tables, *shown), question.most)
     return Grid(
         asked=asked | tables,
         fixed={name: value for name, value in first.asked.items() if name not in asked},
@@ -242,17 +242,21 @@ def _table(law: Law, asked: Sizes, grid: Sizes) -> tuple[Sizes, Sizes, list[list
     models = questions[0].models(grid)
     tables = [question.table(models) for question in questions]
     whole = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
-    return asked, grid, _rows(questions[0], whole, (*asked, *questions[0].axes))
+    most = np.repeat([np.inf if law.needed_for is not None else question.most for question in questions], len(models))
+    return asked, grid, _rows(questions[0], whole, (*asked, *questions[0].axes), most)
 
 
-def _rows(question: Question, table: Columns, columns: Sequence[str]) -> list[list[Any]]:
-    """Networks by some columns, what they hold, and why they lie outside the law's domain."""
+def _rows(question: Question, table: Columns, columns: Sequence[str], most: float | np.ndarray) -> list[list[Any]]:
+    """Networks by some columns, what they hold, and why they lie outside the law's domain.
+
+    Args:
+        most: items that there are.
+    """
     law, names = question.law, (*columns, "trainable_parameters", "total_parameters")
     places = [dict(zip(table, row, strict=True)) for row in zip(*(v.tolist() for v in table.values()), strict=True)]
-    at_least = (
-        np.transpose(law.quantiles(table, [1 - probability for probability in PROBABILITIES])) / question.per_item
-    )
-    held = predicted(law, table) / question.per_item
+    least = law.quantiles(table, [1 - probability for probability in PROBABILITIES])
+    at_least = np.transpose(np.minimum(np.array(least) / question.per_item, most))
+    held = np.minimum(predicted(law, table) / question.per_item, most)
     tokens = seq_len * held / table["trainable_parameters"] if (seq_len := table.get("seq_len")) is not None else None
     numbers = zip(*(table[name].tolist() for name in names), strict=True)
     return [

@@ -213,6 +213,15 @@ def above_luck(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, tuple[str, 
     return kept, (f"{which} not significantly above chance and left out",) if count else ()
 
 
+def cut_short(rows: pl.DataFrame, name: str) -> tuple[str, ...]:
+    """A note of trainings that ended at their budget, where a column counts what these reached."""
+    if name in CAPACITIES or UNITS.get(name) is None or "stop_reason" not in rows.columns:
+        return ()
+    count = rows["stop_reason"].eq("budget").sum()
+    which = f"{count} of {len(rows)} trainings" if len(rows) > 1 else "the training"
+    return (f"{which} ended at a budget: counts are what these reached, and no capacities",) if count else ()
+
+
 def above_zero(rows: pl.DataFrame, name: str) -> tuple[pl.DataFrame, int]:
     """The rows whose count is above zero, and how many were dropped: a count of zero has no logarithm."""
     kept = rows.filter(pl.Series(numbers(rows, name) > 0))
