@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def in_bits() -> None:
-    """The laws that ship, fitted anew, and a plan that `capax plan` answers without further options."""
+    """The laws that ship, fitted anew, and plans that `capax plan` answers."""
     shipped = table_files.from_file("reference:capacity")
     rows = pl.concat([shipped] * (-(-500 // len(shipped))))[:500]
     rng = np.random.default_rng(0)  # other sizes and bits: repeats of an architecture would count once
@@ -92,8 +92,14 @@ def in_bits() -> None:
     law = capax.load_law("reference")
     sizes = {"seq_len": 16, "vocab_size": 32_000}
     capax.plan(law, 200_000, **sizes)  # draws the law's parameters and measures the machine, once in a process
-    found = seconds(lambda: capax.plan(law, 200_000, **sizes))
-    print(f"laws  a plan of 200,000 sequences at any size: {found * 1e3:.0f} ms (goal 200)", flush=True)
+    for asked, told in (
+        ({}, "at any size"),
+        ({"exposures": 1000}, "after 1000 exposures"),
+        ({"smallest": "bytes"}, "by bytes, in six precisions"),
+    ):
+        capax.plan(law, 200_000, **sizes, **asked)  # reads the curve, or the study of rounding, once in a process
+        found = seconds(lambda asked=asked: capax.plan(law, 200_000, **sizes, **asked))
+        print(f"laws  a plan of 200,000 sequences {told}: {found * 1e3:.0f} ms (goal 200)", flush=True)
 
 
 if __name__ == "__main__":

@@ -171,6 +171,7 @@ def frontier(
     fill: Fill | None = None,
     shown_exposures: int | None = None,
     written: Written | None = None,
+    usual: Families | None = None,
 ) -> BitsFrontier:
     """Of each family the smallest network that holds the target, or the widest within the budget.
 
@@ -186,6 +187,7 @@ def frontier(
             to convergence, after which the rest takes eight times as many steps.
         written: how the weights are written in a file, whose bytes then count; what that leaves of the bits is in the
             fill. Where nothing is said, the bytes are those of all parameters at the precision.
+        usual: the networks that are tried first, where they are at hand (`families`).
 
     Raises:
         LawError: where neither target nor budget is given, or the budget leaves no network.
@@ -195,7 +197,7 @@ def frontier(
         raise LawError(
             f"items: is required, or a budget ({', '.join(f'budget_{name}' for name in Bounds.model_fields)})"
         )
-    n_exposures, tried = exposures or shown_exposures or EXPOSURES, families(question, multiple)
+    n_exposures, tried = exposures or shown_exposures or EXPOSURES, usual or families(question, multiple)
     of = partial(
         weigh,
         question,

@@ -6,6 +6,7 @@ from typing import Any
 
 from capax.errors import CapaxError, LawError, shown
 from capax.planning.bits import depths_too_small, drivers, efficient, frontier, measured_near
+from capax.planning.families import families
 from capax.planning.fill import Fill
 from capax.planning.options import Options
 from capax.planning.question import Question
@@ -39,12 +40,16 @@ def smallest_networks(
         raise LawError(
             f"precision: is chosen where bytes are to be small (--target bytes), got {shown(options.precision)}"
         )
+    usual = families(question, options.multiple)
     found: list[BitsFrontier] = []
     errors: list[CapaxError] = []
     for way in ways():
         try:
             filled = _filled(fill, way)
-            found.append(frontier(question, target, options, fill=filled, shown_exposures=shown_exposures, written=way))
+            plan = frontier(
+                question, target, options, fill=filled, shown_exposures=shown_exposures, written=way, usual=usual
+            )
+            found.append(plan)
         except CapaxError as error:  # within the budget there may be none
             errors.append(error)
     if not found:

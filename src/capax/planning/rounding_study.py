@@ -40,12 +40,16 @@ class Written(NamedTuple):
         Args:
             sizes: `Task.sizes` of what it learns.
         """
-        one, two = _shapes(model.model_copy(update={"n_layers": 1}), tuple(sorted(sizes.items())))
+        one, two = _bytes(self.how, model.model_copy(update={"n_layers": 1}), tuple(sorted(sizes.items())))
         depth: int = model.n_layers  # type: ignore[attr-defined]
-        return self._sum(one) + (depth - 1) * (self._sum(two) - self._sum(one))
+        return one + (depth - 1) * (two - one)
 
-    def _sum(self, shapes: Shapes) -> int:
-        return sum(self.how.n_bytes(name, shape) for name, shape in shapes)
+
+@lru_cache(maxsize=32_768)  # a plan asks for many depths of a width
+def _bytes(how: Rounding, model: Model, sizes: tuple[tuple[str, int], ...]) -> tuple[int, int]:
+    """Bytes of all that is trained of a model of one layer, and of two."""
+    one, two = (sum(how.n_bytes(name, shape) for name, shape in shapes) for shapes in _shapes(model, sizes))
+    return one, two
 
 
 @lru_cache(maxsize=4096)  # a plan asks for many ways of writing each model
