@@ -53,6 +53,7 @@ class Question:
 
     def __init__(self, law: Law | str, given: Mapping[str, Any], items: int | None = None) -> None:
         self.law = law = load_law(law)
+        self._specs: dict[tuple[Any, ...], Any] = {}
         given = {name: value for name, value in given.items() if value is not None}
         own = law.domain_.task_class(law.items)
         self.kind = _task(law, given.pop("task", own.tag()))
@@ -334,9 +335,14 @@ class Question:
         Args:
             kinds: fields in place of those that were asked about.
         """
+        key = (tuple(sizes.items()), tuple((kinds or {}).items()))
+        if key not in self._specs:  # a plan asks for each many times
+            self._specs[key] = self._spec(sizes, {**self.kinds, **(kinds or {})})
+        return self._specs[key]
+
+    def _spec(self, sizes: Mapping[str, int], kinds: Mapping[str, str]) -> Any:
         own = self.model.model_fields
         fields = self.of(self.model) | {name: value for name, value in sizes.items() if name in own}
-        kinds = {**self.kinds, **(kinds or {})}
         fields |= {name: value for name, value in kinds.items() if name in own}
         further = {name: value for name, value in sizes.items() if name not in own}
         if (options := self.model.options) in fields:
