@@ -144,13 +144,13 @@ def test_networks_of_equal_sizes_are_named_by_what_most_do_not_have(runs: list[c
         "3 tokens of 9, loss last": (40,),
         "3 tokens of 9, ffn none, no skips": (80,),
     }
-    assert "one color" not in chart.caption
+    assert "look alike" not in chart.caption
     (chart,) = convergence([*runs, *others], None)
     lines = [series.name for series in chart.panels[0].series if series.kind == "line"]
     assert sorted(name.partition(", ")[2] for name in lines) == ["", "", "", "ffn none, no skips", "loss last"]
 
 
-def test_more_kinds_than_colors_share_one_and_the_caption_says_in_what_they_differ(
+def test_more_kinds_than_can_be_told_apart_look_alike_and_the_caption_says_in_what_they_differ(
     runs: list[capax.Measurement],
 ) -> None:
     """Networks apart from each other first, items last."""
@@ -159,11 +159,11 @@ def test_more_kinds_than_colors_share_one_and_the_caption_says_in_what_they_diff
     assert {series.name for series in chart.panels[0].series if series.kind == "points" and series.x} == {
         "3 tokens of 9"
     }
-    assert "Marks of one color differ in dropout." in chart.caption
+    assert "Marks that look alike differ in dropout." in chart.caption
     items = [changed(runs[0], vocab_size=size) for size in range(10, 10 + MOST_KINDS)]
     (chart,) = bits_by_parameters([runs[0], *items], None)
     assert {series.name for series in chart.panels[0].series if series.kind == "points"} == {"these runs"}
-    assert "Marks of one color differ in their items." in chart.caption
+    assert "Marks that look alike differ in their items." in chart.caption
 
 
 def test_of_many_runs_some_are_drawn(trained: capax.Measurement) -> None:

@@ -482,3 +482,16 @@ def test_a_published_law_says_that_it_has_no_measurements() -> None:
     for asked in (law.information, law.parameter_intervals, lambda: report(law)):
         with pytest.raises(LawError, match="ecm: was not fitted to measurements"):
             asked()
+
+
+@pytest.mark.parametrize("reasons", [["budget", "plateau"] * 9, [1, 2] * 9, [True, False] * 9, [None] * 18])
+def test_counts_that_a_budget_cut_short_are_noted(reasons: list[Any]) -> None:
+    """A column of somebody's own may be called so and hold anything."""
+    rows = pl.DataFrame(
+        {"d_model": [8, 16, 32] * 6, "memorized": [80, 160, 320] * 6, "stop_reason": reasons}, strict=False
+    )
+    notes = capax.PowerLaw(axes=["d_model"], target="memorized").fit(rows).notes_
+    cut = [note for note in notes if "ended at a budget" in note]
+    assert cut == ["9 of 18 trainings ended at a budget: counts are what these reached, and no capacities"] * (
+        "budget" in reasons
+    )

@@ -226,20 +226,27 @@ def test_any_law_of_bits_plans_and_knows_what_is_known_early() -> None:
     assert sizes[0] > sizes[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tables", ["frozen", "trained"])
 def test_heads_of_a_given_number_share_the_width_where_that_takes_fewer_parameters(tables: str) -> None:
     asked: dict[str, Any] = {"seq_len": 16, "vocab_size": 256, "n_layers": 1, "embeddings": tables}
-    for items, heads in ((300, 2), (300, 4), (2000, 8)):
+    for items, heads in ((300, 2), (300, 4), (2000, 8), (20_000, 16)):
         (found,) = planned(items, **asked, n_heads=heads).architectures
-        sizes = [width for width in WIDTHS if width % heads == 0 and width >= heads]
-        sharing = [
-            planned(items, **asked, n_heads=heads, d_head=width // heads, d_model=width).architectures
-            for width in sizes
-            if width <= found.d_model * 2
+        networks = [
+            one
+            for width in range(8, 2 * found.d_model, 8)
+            for d_head in {width // heads, min(64, width)} - {0}
+            for one in planned(items, **asked, n_heads=heads, d_head=d_head, d_model=width).architectures
         ]
-        smallest = min(one.trainable_parameters for some in sharing for one in some)
-        assert found.trainable_parameters <= smallest
+        assert found.trainable_parameters == min(one.trainable_parameters for one in networks)
         assert found.at_least >= items
+
+
+def test_heads_of_a_given_number_hold_as_much_as_a_budget_allows() -> None:
+    asked: dict[str, Any] = {"seq_len": 8, "vocab_size": 100, "n_layers": 1, "embeddings": "frozen", "n_heads": 32}
+    (found,) = planned(**asked, budget_parameters=10**6).architectures
+    (sharing,) = planned(**asked, budget_parameters=10**6, d_head=9).architectures
+    assert found.at_least >= sharing.at_least
 
 
 def test_a_depth_that_the_domain_leaves_out_does_not_hold_too_little() -> None:

@@ -60,6 +60,10 @@ def test_what_trainings_reached_by_a_budget_is_not_discounted_by_exposures_again
     sizes = {"seq_len": runs[0].spec.task.seq_len, "vocab_size": runs[0].spec.task.vocab_size}
     with pytest.raises(LawError, match=r"^exposures: only beside a law of what is held at convergence .*is of bits$"):
         capax.predict(fitted, **sizes, n_layers=1, n_heads=1, d_head=16, d_model=16, exposures=60)
+    of_capacity = [run.model_copy(update={"spec": run.spec.replace(protocol=capax.Capacity())}) for run in runs]
+    reached = capax.PowerLaw(axes=["d_model"], target="bits").fit(tables.table(of_capacity))
+    with pytest.raises(LawError, match=r"^exposures: only beside a law of what is held at convergence"):
+        capax.predict(reached, **sizes, n_layers=1, n_heads=1, d_head=16, d_model=16, exposures=60)
     with pytest.raises(LawError, match=r"^exposures: "):
         capax.plan(fitted, 100, **sizes, exposures=60)
     assert not any("in the end" in note for note in capax.plan(fitted, 100, **sizes, extrapolate=True).notes)

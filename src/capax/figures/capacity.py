@@ -36,7 +36,7 @@ PUBLISHED_IN_WORDS = (
 MOST_RUNS = 7
 """Runs whose trainings are told apart in one figure."""
 MOST_KINDS = 12
-"""Of runs that are told apart in one figure."""
+"""Kinds of runs that are told apart in one figure."""
 OWN = frozenset(("task", "model", "library", "graph", "contexts", "labels", "channel", "base_weights"))
 """Fields of tasks and models that say what others mean, and the control of one."""
 NONE = "no run by protocol capacity"
@@ -119,9 +119,9 @@ def _by_kind(runs: Sequence[Measurement]) -> tuple[dict[str, list[Measurement]],
     for run, name in zip(runs, names, strict=True):
         kinds.setdefault(name, []).append(run)
     differ = list(dict.fromkeys(name for own in unusual for name in own)) if names is not finest else []
-    if names is not items and len(set(items)) > MOST_KINDS:
+    if len(set(items)) > MOST_KINDS:
         differ = ["their items", *differ]
-    return kinds, f"Marks of one color differ in {', '.join(differ)}." if differ else ""
+    return kinds, f"Marks that look alike differ in {', '.join(differ)}." if differ else ""
 
 
 def _unusual(runs: Sequence[Measurement]) -> list[dict[str, Any]]:

@@ -52,18 +52,13 @@ def refuse_of_bits(law: Law, **options: Any) -> None:
             raise LawError(f"{name}: only for laws in bits, such as capacity; {law.name} is none")
 
 
-def is_of_what_is_held(law: Law) -> bool:
-    """Whether a law says what is held in the end, of which the curve of exposures tells what is known before."""
-    return law.target == HELD or law.domain_.protocol.get("protocol") == "capacity"
-
-
 def refuse_early(law: Law, exposures: int | None) -> None:
     """Raise LawError for exposures beside a law of anything but what is held in the end.
 
     Of a law of what trainings reached some exposures are in its counts already.
     """
     refuse_of_bits(law, exposures=exposures)
-    if exposures is not None and not is_of_what_is_held(law):
+    if exposures is not None and law.target != HELD:
         raise LawError(
             f"exposures: only beside a law of what is held at convergence ({HELD}); {law.name} is of {law.target}"
         )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from capax.errors import LawError, OutsideDomain
+from capax.laws.compare import HELD
 from capax.laws.domain import of_all_kinds
 from capax.laws.law import Law
-from capax.planning.answers import Columns, is_of_what_is_held, of_kinds, of_new_measurement, predicted
+from capax.planning.answers import Columns, of_kinds, of_new_measurement, predicted
 from capax.planning.cost import Cost, assumptions, hours, least_hours, operations
 from capax.planning.families import WIDEST, Families, families, finer
 from capax.planning.fill import Fill
@@ -43,6 +44,7 @@ class Weighed:
         promised, held: items with the probability, of those that are shown, and those that are learned.
         n_bytes: of the file.
         offered: what the domain allows, `kept` what the budget does, too, and `enough` what holds the target as well.
+        rank: what the best is told by: the items that it is sure of, or, where they are given, fewer parameters.
         chosen: the place of each family's network; None where none will do.
     """
 
@@ -61,7 +63,13 @@ class Weighed:
     offered: np.ndarray
     kept: np.ndarray
     enough: np.ndarray
+    rank: np.ndarray
     chosen: list[int | None]
+
+    def best(self, of: np.ndarray) -> int | None:
+        """The place of the best of some networks that are enough; None where none is."""
+        places = np.flatnonzero(self.enough & of)
+        return int(places[np.argmax(self.rank[places])]) if len(places) else None
 
 
 def weigh(
@@ -121,10 +129,7 @@ def weigh(
                 needed = f"{least:.4g}" if name == "hours" else f"{least:.0f}"
                 raise LawError(f"budget_{name}: at least {needed} for the smallest network tried, got {limit:.12g}")
     enough = kept if target is None else kept & (at_least >= target)
-    members = [np.flatnonzero(enough & (tried.family == number)) for number in range(tried.family[-1] + 1)]
-    rank = held if target is None else -table["trainable_parameters"]
-    chosen = [int(of_one[np.argmax(rank[of_one])]) if len(of_one) else None for of_one in members]
-    return Weighed(
+    found = Weighed(
         inside=inside & seen.inside,
         seen=seen,
         low=low,
@@ -140,8 +145,11 @@ def weigh(
         offered=offered,
         kept=kept,
         enough=enough,
-        chosen=chosen,
+        rank=held if target is None else -table["trainable_parameters"],
+        chosen=[],
     )
+    chosen = [found.best(tried.family == number) for number in range(tried.family[-1] + 1)]
+    return replace(found, chosen=chosen)
 
 
 def why_outside(law: Law, table: Columns, seen: Seen, at: int) -> tuple[str, ...]:
@@ -151,15 +159,22 @@ def why_outside(law: Law, table: Columns, seen: Seen, at: int) -> tuple[str, ...
 
 
 def between_the_usual(tried: Families, found: Weighed, multiple: int | None) -> list[list[int]]:
-    """Further widths of each family, about the one that is chosen, or the widest of those that are too narrow."""
+    """Further widths of each family, about the one that is best, or the widest of those that are too narrow.
+
+    That of heads that share the width and that of larger ones: which is smaller is known when both are refined.
+    """
+    widths = tried.table["d_model"]
+    sharing = tried.table["n_heads"] * tried.table["d_head"] <= widths
     further = []
-    for number, at in enumerate(found.chosen):
-        own = tried.family == number
-        near = np.flatnonzero(found.kept & own)[-1:] if at is None else [at]
-        widths = tried.table["d_model"]
-        further.append(
-            [width for place in near for width in finer(np.unique(widths[own]).tolist(), int(widths[place]), multiple)]
-        )
+    for number in range(len(found.chosen)):
+        finest = set[int]()
+        for own in ((tried.family == number) & kind for kind in (sharing, ~sharing)):
+            near = found.best(own)
+            if near is None and (kept := np.flatnonzero(found.kept & own)).size:
+                near = int(kept[-1])
+            if near is not None:
+                finest |= {*finer(np.unique(widths[own]).tolist(), int(widths[near]), multiple)}
+        further.append(sorted(finest))
     return further
 
 
@@ -173,7 +188,7 @@ def frontier(
     written: Written | None = None,
     usual: Families | None = None,
 ) -> BitsFrontier:
-    """Of each family the smallest network that holds the target, or the widest within the budget.
+    """Of each family the smallest network that holds the target, or what holds most within the budget.
 
     Of widths that are not given some to an octave are tried, and then those between the last that is too narrow and the
     first that is not, or what a budget lies between.
@@ -247,7 +262,7 @@ def frontier(
     places = places[np.lexsort((size[places], -found.held[places] if target is None else size[places]))]
     nearest = None if len(places) else int(np.flatnonzero(found.kept)[np.argmax(found.at_least[found.kept])])
     first = described(places[0] if nearest is None else nearest)
-    early = exposures or shown_exposures or not is_of_what_is_held(law)
+    early = exposures or shown_exposures or law.target != HELD
     rest = () if early else known_by(first, n_exposures)
     limited = (LIMITED,) if (np.minimum(found.high, question.most) > found.shown)[places].any() else ()
     none = [number for number, at in enumerate(found.chosen) if at is None]

@@ -53,13 +53,13 @@ def plan(
 ) -> Frontier:
     """The architectures that hold this many items with a given probability, smallest first.
 
-    A law in bits plans at any size: of every depth and kind of tables the narrowest network, inside the law's domain or
+    A law in bits plans at any size: of every depth and kind of tables the smallest network, inside the law's domain or
     not, with the interval that the law has at that distance, and what its training costs (`BitsFrontier`).
 
     Args:
         law: a fitted law, or its name (`load_law`).
         target: how many items are to be memorized. With a law in bits it may be left out: then of every family the
-            widest network within the budget is found, and what it holds.
+            network that holds most within the budget is found, and what it holds.
         probability: that a new measurement of the architecture reaches the target: the level of its prediction
             interval, which is open above.
         multiple: what the values of the axis along which the smallest is sought are multiples of, where they follow

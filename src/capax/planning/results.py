@@ -200,8 +200,8 @@ class Known(Result):
 class BitsFrontier(Frontier):
     """A plan by a law in bits: of each family (layers, tables, and heads where they are given) one network.
 
-    It is the narrowest that holds the target, or, where no target is given, the widest within the budget: of the widths
-    that are given, or of four to an octave.
+    It is the smallest that holds the target, or, where no target is given, the one that holds most within the budget:
+    of the widths that are given, or of the usual ones and those between.
     """
 
     architectures: tuple[Network, ...]

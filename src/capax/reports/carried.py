@@ -242,7 +242,7 @@ def _table(law: Law, asked: Sizes, grid: Sizes) -> tuple[Sizes, Sizes, list[list
     models = questions[0].models(grid)
     tables = [question.table(models) for question in questions]
     whole = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
-    most = np.repeat([np.inf if law.needed_for is not None else question.most for question in questions], len(models))
+    most = np.repeat([question.most for question in questions], len(models))
     return asked, grid, _rows(questions[0], whole, (*asked, *questions[0].axes), most)
 
 

@@ -217,7 +217,7 @@ def cut_short(rows: pl.DataFrame, name: str) -> tuple[str, ...]:
     """A note of trainings that ended at their budget, where a column counts what these reached."""
     if name in CAPACITIES or UNITS.get(name) is None or "stop_reason" not in rows.columns:
         return ()
-    count = rows["stop_reason"].eq("budget").sum()
+    count = (rows["stop_reason"].cast(pl.String) == "budget").sum()
     which = f"{count} of {len(rows)} trainings" if len(rows) > 1 else "the training"
     return (f"{which} ended at a budget: counts are what these reached, and no capacities",) if count else ()
 

@@ -133,8 +133,9 @@ def positions_alike(of: Evidence) -> Verdict:
             network = spec.replace(training=spec.training.replace(patience=None)).key()
             ratio = np.log(run.memorized_above_chance / other.memorized_above_chance)
             ratios.setdefault(field(run, "seq_len"), {}).setdefault(network, []).append(ratio)
-    by_length = {length: [float(np.mean(each)) for each in found.values()] for length, found in sorted(ratios.items())}
-    if not by_length or min(map(len, by_length.values())) < 2:
+    networks = {length: [float(np.mean(each)) for each in found.values()] for length, found in sorted(ratios.items())}
+    by_length = {length: each for length, each in networks.items() if len(each) > 1}
+    if not by_length:
         raise Unjudged("fewer than 2 networks of a length whose counts are above chance and set by no library")
     return ev.whatever("the length", {f"{length} tokens": _alike(each) for length, each in by_length.items()})
 

@@ -57,10 +57,9 @@ def _of_each_library(of: Evidence, swept: str, judge: Callable[[list[int], list[
 
 
 def worst(verdicts: dict[int, Verdict]) -> Verdict:
-    """Of a verdict per library size: two that differ, else one that cannot be judged, else the first.
+    """Of a verdict per library size: the worst; but one alone of several that differs is not counted.
 
-    Each is tested by itself at 5 %, so that of several one differs by chance more often than that: one alone tells
-    nothing.
+    Each is tested by itself at 5 %, so that of several one differs by chance more often than that.
     """
     order = ("differs", "cannot be judged", "agrees")
     library, verdict = min(verdicts.items(), key=lambda pair: order.index(pair[1].answer))
@@ -70,7 +69,7 @@ def worst(verdicts: dict[int, Verdict]) -> Verdict:
     reason = f"library {library}: {verdict.reason} ({same} of {len(verdicts)} libraries are so)"
     measured = "; ".join(f"library {size}: {other.measured}" for size, other in verdicts.items() if other.measured)
     if verdict.answer == "differs" and same == 1:
-        return cannot(f"{reason}, which may be by chance: each is tested at 5 %", measured or None)
+        return cannot(f"{reason}; one alone is not counted, as each is tested at 5 %", measured or None)
     return verdict.model_copy(update={"reason": reason, "measured": measured or None})
 
 
