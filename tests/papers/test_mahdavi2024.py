@@ -16,7 +16,7 @@ from capax.sweeps.grid import read_study
 STUDIES = {
     "heads-shared": 8 * 12,
     "heads-fresh": 8 * 6,
-    "context-shared": 8 * 4,
+    "context-shared": 8 * 4 * 2,
     "context-fresh": 8 * 5,
     "head-size-shared": 12 * 3,
     "heads-shared-regression": 8 * 5,
