@@ -317,10 +317,11 @@ def test_an_optimum_that_was_not_reached_proves_nothing(monkeypatch: pytest.Monk
 def test_the_largest_budget_counts_and_the_others_tell_what_more_steps_bring() -> None:
     def made(run: Run, rng: np.random.Generator) -> Measurement:
         several = run.model.n_heads > 1  # type: ignore[union-attr]
-        mean = 0.99 if several and run.training.max_steps == 16_000 else 0.5
+        mean = 0.99 if several and run.training.max_steps == 64_000 else 0.5
         return measurement(run, [10], metrics={"f1": mean + 0.003 * rng.normal()})
 
     (verdict,) = verdicts("adler2025", "version-3-softmax", made, "small")
     assert verdict.answer == "agrees"
     assert "20 of 20 trainings ended at their budget" in verdict.reason
-    assert "after 4000 steps in place of 16000 0.50" in verdict.reason
+    assert "after 4000 steps in place of 64000 0.50" in verdict.reason
+    assert "after 16000 steps in place of 64000 0.50" in verdict.reason
