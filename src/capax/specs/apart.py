@@ -64,7 +64,7 @@ def apart(fields: Fields, others: Collection[Fields]) -> dict[str, Any]:
 
 
 def unlike(fields: Fields, usual: Fields) -> dict[str, Any]:
-    """Those of a run's fields that others usually have otherwise; None of arguments that theirs alone have."""
+    """Those of a run's fields whose value is not the usual one; None for those that only the usual ones have."""
     told = {name: value for name, value in fields.items() if usual.get(name, _NOT) != value}
     return told | {name: None for name in usual if name not in fields}
 
