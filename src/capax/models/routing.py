@@ -21,7 +21,7 @@ import math
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from capax.models.keyquery import KeyQueryEnsemble
+from capax.models.keyquery import KeyQueryEnsemble, by_heads, side_by_side
 from capax.models.mixers.mixer import normed
 from capax.models.operations import gelu, softmax
 
@@ -40,10 +40,9 @@ class RoutingEnsemble(KeyQueryEnsemble):
         """What all sources of a step share: queries' matrices, keys, values, the items themselves, the block."""
         own = ("temperature", "output", "norm", "up", "up_bias", "down", "down_bias", "ffn_norm")
         parts = {name: self.parameters[name] for name in own if name in self.parameters}
-        values = items[:, None]
         if "value" in self.parameters:
-            values = values @ self.parameters["value"]
-        return super().shared(items) | parts | {"items": items, "values": values}
+            parts["values"] = by_heads(items, self.parameters["value"])
+        return super().shared(items) | parts | {"items": items}
 
     def outputs(
         self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
@@ -53,7 +52,12 @@ class RoutingEnsemble(KeyQueryEnsemble):
         Args:
             rows: which items the sources are; none attends to itself.
         """
-        routed = self.attention(sources, rows, shared) @ shared["values"]
+        attention = self.attention(sources, rows, shared)
+        routed = (
+            self._joined(attention @ shared["values"], shared)
+            if self.spec.values
+            else attention.sum(1) @ shared["items"]
+        )
         scores = self._compared(sources, routed, shared) @ shared["items"].mT
         return scores * shared["scale"][:, None] - shared["threshold"][:, None]
 
@@ -61,8 +65,7 @@ class RoutingEnsemble(KeyQueryEnsemble):
         self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
     ) -> Float[Tensor, "e h b m"]:
         """How much each head of a source attends to every item; to itself not at all."""
-        queries = (sources @ shared["query"]).unflatten(2, (self.spec.n_heads, -1)).transpose(1, 2)
-        scores = queries @ shared["keys"].mT * shared["temperature"][:, :, None, None]
+        scores = by_heads(sources, shared["query"]) @ shared["keys"].mT * shared["temperature"][:, :, None, None]
         itself = rows[:, None, :, None].expand(-1, self.spec.n_heads, -1, 1)
         return softmax(scores.scatter(3, itself, -math.inf))
 
@@ -81,20 +84,27 @@ class RoutingEnsemble(KeyQueryEnsemble):
         """
         contexts, n = items.shape[1:3]
         flat = items.flatten(1, 2)
-        queries, keys = ((flat[:, None] @ shared[name]).unflatten(2, (contexts, n)) for name in ("query", "key"))
+        queries, keys = (by_heads(flat, shared[name]).unflatten(2, (contexts, n)) for name in ("query", "key"))
         scores = queries @ keys.mT * shared["temperature"][:, :, None, None, None]  # e h b n n
         scores.diagonal(dim1=3, dim2=4).fill_(-math.inf)
-        values = flat[:, None] @ shared["value"] if "value" in shared else flat[:, None]
-        routed = (softmax(scores) @ values.unflatten(2, (contexts, n))).flatten(2, 3)
+        attention = softmax(scores)
+        if self.spec.values:
+            values = by_heads(flat, shared["value"]).unflatten(2, (contexts, n))
+            routed = self._joined((attention @ values).flatten(2, 3), shared)
+        else:
+            routed = (attention.sum(1) @ items).flatten(1, 2)
         y = self._compared(flat, routed, shared).unflatten(1, (contexts, n))
         return y @ items.mT * shared["scale"][:, None, None] - shared["threshold"][:, None, None]
 
+    def _joined(self, mixed: Float[Tensor, "e h b v"], shared: dict[str, Tensor]) -> Float[Tensor, "e b c"]:
+        """What the heads route, together."""
+        return side_by_side(mixed) @ shared["output"].flatten(1, 2) if "output" in shared else mixed.sum(1)
+
     def _compared(
-        self, sources: Float[Tensor, "e b c"], routed: Float[Tensor, "e h b v"], shared: dict[str, Tensor]
+        self, sources: Float[Tensor, "e b c"], routed: Float[Tensor, "e b c"], shared: dict[str, Tensor]
     ) -> Float[Tensor, "e b c"]:
-        """What is compared with the items: the heads' values added up, or a block's output."""
-        added = (routed @ shared["output"] if "output" in shared else routed).sum(1)
-        return self._block(sources + added, shared) if self.spec.channel == "block" else added
+        """What is compared with the items: what is routed, or a block's output."""
+        return self._block(sources + routed, shared) if self.spec.channel == "block" else routed
 
     def _block(self, x: Float[Tensor, "e b c"], shared: dict[str, Tensor]) -> Float[Tensor, "e b c"]:
         """The block after its attention."""
