@@ -146,7 +146,7 @@ def test_a_power_law_over_its_own_field_plans(ours: SimpleNamespace, tmp_path: P
     options = {"training": SHORT, "protocol": capax.Mac(restarts=2)}
     runs = [capax.Run(task=letters, model=model, **options) for model in models]
     found = list(capax.sweep(runs, tmp_path / "s.db", workers=1, device="cpu"))
-    law = capax.PowerLaw(axes=["n_kv_heads", "d_model"], target="memorized", n_bootstrap=20).fit(
+    law = capax.PowerLaw(axes=["n_kv_heads", "d_model"], target="memorized", n_bootstrap=50).fit(
         capax.read(tmp_path / "s.db")
     )
     assert "n_kv_heads" in law.names

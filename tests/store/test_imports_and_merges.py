@@ -135,6 +135,11 @@ def test_merge(tmp_path: Path, three: list[Measurement]) -> None:
     merge([a, a.parent / "." / a.name], c)
     with Store(a) as once, Store(c) as twice:
         assert [failure.attempts for failure in twice.failures()] == [failure.attempts for failure in once.failures()]
+    loop = tmp_path / "loop.db"
+    loop.symlink_to(loop)
+    with pytest.raises(StoreError, match=r"^store: cannot read .*loop\.db': Too many levels of symbolic links$"):
+        merge([a, loop], tmp_path / "of-a-loop.db")
+    assert not (tmp_path / "of-a-loop.db").exists()
 
 
 def test_a_merge_keeps_all_imported_rows(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def merge(paths: Iterable[Path | str], out: Path | str) -> int:
     with outputs.written(out) as part:
         try:
             with Store(part) as merged:
-                for path in {Path(path).resolve(): path for path in paths}.values():
+                for path in {os.path.realpath(path): path for path in paths}.values():
                     with Store(path, create=False) as store:
                         merged.take(store)
                 count = len(merged.keys())

@@ -64,7 +64,15 @@ class UnderWay:
         self._stored = self._done = self._failed = self._memorized = self._in_flight = self.dead = 0
 
     def run(self) -> Generator[Measurement]:
-        """All runs, stored ones first."""
+        """All runs, stored ones first. An interrupt says what is kept, and how the rest is done."""
+        try:
+            yield from self._run()
+        except KeyboardInterrupt as error:
+            error.add_note(KEPT)
+            error.add_note(THE_REST)
+            raise
+
+    def _run(self) -> Generator[Measurement]:
         self._kept = self._store.keys()
         missing = tuple(run for run in self._runs if run.key() not in self._kept)
         self._stored = len(self._runs) - len(missing)
@@ -95,9 +103,6 @@ class UnderWay:
         except (KeyboardInterrupt, CapaxError) as error:
             self._drain(error)
             yield from self._found
-            if isinstance(error, KeyboardInterrupt):
-                error.add_note(KEPT)
-                error.add_note(THE_REST)
             raise
         self._tidy(missing)
 
