@@ -54,9 +54,20 @@ def test_heads_against_width_are_told_by_what_the_data_say_of_their_channels() -
     said = shipped.heads_or_width()
     assert f"four times the heads holds {4**more:.2f} times as many bits ({4**low:.2f} to {4**high:.2f}" in said
     assert ("beyond doubt" in said) == (shipped.parameters_["c"] is None)
-    assert "Härmä et al. 2024 conclude" in said
+    assert "beyond doubt): most of what heads add is their parameters. Härmä et al. 2024 conclude" in said
     assert capax.CapacityLaw(axes=["n_layers"]).fit(drawn(0, n_layers=-0.4)).heads_or_width() is None
     assert capax.load_law("reference:power").heads_or_width() is None
+    of = ("n_heads", "d_head", "d_model")
+    for exponent, meaning in (
+        (1.0, "heads add more than their parameters."),
+        (0.0, "most of what heads add is their parameters."),
+        (-0.5, "heads add less than their parameters."),
+    ):
+        channels = pl.col("n_heads") * pl.col("d_head") / pl.col("d_model")
+        table = drawn(0, of=of).with_columns(pl.col("capacity_bits") * channels**exponent)
+        told = capax.CapacityLaw(axes=["attention"]).fit(table).heads_or_width()
+        assert told is not None
+        assert meaning in told, told
 
 
 def test_terms_that_matter_enter_and_others_are_left_out() -> None:

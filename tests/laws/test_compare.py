@@ -117,6 +117,25 @@ def test_criteria_of_items_and_bits_are_of_one_density() -> None:
         assert np.mean(errors) == pytest.approx(score.mape_left_out, rel=1e-9), "predictions are in bits, as the counts"
 
 
+@pytest.mark.slow
+def test_of_bounds_no_error_is_known() -> None:
+    """Neither in sample nor left out does a training that did not converge count as a prediction that hits."""
+    rows = table_files.from_file("reference:capacity").filter(pl.col("vocab_size") == 256)
+    halved = pl.when(pl.int_range(pl.len()) % 3 == 0)
+    rows = rows.with_columns(
+        capacity_reached=halved.then(pl.col("capacity_bits") / 2).otherwise("capacity_reached"),
+        capacity_bits=halved.then(None).otherwise("capacity_bits"),
+        converged=halved.then(False).otherwise("converged"),
+    ).drop("capacity_items")
+    (score,) = compare(rows, [capax.CapacityLaw(axes=["n_layers"])]).scores
+    assert score.predicted_left_out is not None
+    held = rows["capacity_bits"].to_numpy()
+    known = np.isfinite(held)
+    assert 0 < known.sum() < len(rows)
+    errors = np.abs(np.array(score.predicted_left_out)[known] / held[known] - 1)
+    assert score.mape_left_out == pytest.approx(errors.mean(), rel=1e-9)
+
+
 def test_what_cannot_be_fitted_says_why() -> None:
     rows = study(columns=grid(heads=(2,), widths=(16, 64)))
     found = {score.law: score for score in compare(rows, [capax.Polynomial(), capax.PowerLaw()]).scores}

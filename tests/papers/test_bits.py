@@ -60,7 +60,7 @@ def test_counts_of_the_papers_networks_are_ours_to_a_percent() -> None:
         (holding(2.5), ["cannot be judged", "agrees", "agrees"]),
         (holding(5), ["differs", "agrees", "agrees"]),
         (holding(2.5, power=0.6), ["cannot be judged", "differs", "agrees"]),
-        (holding(2.5, depth=-0.5), ["cannot be judged", "agrees", "differs"]),
+        (holding(2.5, depth=-0.5), ["cannot be judged", "cannot be judged", "differs"]),  # too wide an interval
         (holding(3.83, converged=False), ["cannot be judged"] * 3),
     ],
 )

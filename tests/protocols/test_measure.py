@@ -290,7 +290,7 @@ def test_mls_finds_the_largest_whole_library_of_a_small_model(lr: float, seeds: 
     assert run.search is not None
     assert run.interval is not None
     assert run.interval.high is not None
-    assert run.interval.low <= run.search.threshold <= run.interval.high
+    assert run.interval.low <= run.memorized <= run.search.threshold <= run.interval.high
     assert run.memorized == int(run.search.threshold)
     assert run.chance_uniform == pytest.approx(run.memorized / 8)
     assert run.chance_constant is not None

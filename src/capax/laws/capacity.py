@@ -25,6 +25,8 @@ OF_SIZE = 2
 """Terms of the size alone, which always count: what is asked is how the law goes on."""
 IMPUTED = 20
 SURE = 2.0
+# times as many bits by four times the heads, from which heads are said to add more than their parameters (ours)
+MANY_MORE = 1.25
 """Standard errors by which a term has to improve predictions; with one, of eight useless terms one would often do."""
 UNEVEN, ANEW, FEWEST_OF_A_KIND = "ffn", 2, 8
 """The column whose kinds spread differently, how often that is asked again with rows weighted by it, and rows of a kind
@@ -327,14 +329,21 @@ class CapacityLaw(Product):
             return None
         place = self.names.index("c")
         ends = [self.solution_.values["c"], *np.quantile(self.bootstrap()[:, place], tails(LEVEL))]
-        more, low, high = (f"{4**end:.2f}" for end in ends)
+        more, low, high = (4**end for end in ends)
+        if low > MANY_MORE:
+            meaning = "heads add more than their parameters"
+        elif high < 1 / MANY_MORE:
+            meaning = "heads add less than their parameters"
+        elif low > 1 / MANY_MORE and high < MANY_MORE:
+            meaning = "most of what heads add is their parameters"
+        else:
+            meaning = "whether they add more than their parameters is open"
         doubtful = "c" in self.undetermined_
         doubt = "; families that were left out of fits do not bear it out beyond doubt" if doubtful else ""
         return (
-            f"Of two networks with as many effective parameters, one with four times the heads holds {more} times as "
-            f"many bits ({low} to {high}{doubt}): most of what heads add is their parameters. Härmä et al. 2024 "
-            "conclude, of counts of sequences, that a head costs less than width (known from summaries); "
-            "docs/how-to/choose-heads.md compares."
+            f"Of two networks with as many effective parameters, one with four times the heads holds {more:.2f} times "
+            f"as many bits ({low:.2f} to {high:.2f}{doubt}): {meaning}. Härmä et al. 2024 conclude, of counts of "
+            "sequences, that a head costs less than width (known from summaries); docs/how-to/choose-heads.md compares."
         )
 
     def _heads_channels(self, columns: Columns) -> Vector:

@@ -68,8 +68,7 @@ class Comparison(Part):
 
 def mape(law: Law, rows: Rows) -> float:
     """Mean absolute relative error of a fitted law on rows, as a fraction; of laws in bits on those that converged."""
-    rows = rows if law.bound is None else rows.take(~rows.complete)
-    return float(np.mean(np.abs(_capped(law, rows) - rows.counts) / rows.counts))
+    return _error(_capped(law, rows), rows, law)
 
 
 def _capped(law: Law, rows: Rows) -> np.ndarray:
@@ -224,7 +223,7 @@ def _score(law: Law, rows: Rows, table: Any, parts: _Parts) -> Score:
         law=law.name,
         n_parameters=len(fitted.solution_.free),
         mape=mape(fitted, rows),
-        mape_left_out=_error(predicted, rows.counts) if whole else None,
+        mape_left_out=_error(predicted, rows, law) if whole else None,
         mape_largest=_largest(law, rows, parts.widths, "width", "largest width", reasons),
         mape_heads=_largest(law, rows, parts.heads, "number of heads", "most heads", reasons),
         aic=aic,
@@ -240,7 +239,7 @@ def _largest(law: Law, rows: Rows, values: np.ndarray, name: str, label: str, re
         reasons.append(f"{label}: all rows have the same {name}, so that none is left to fit without it")
         return None
     predicted = _left_out(law, rows, held, label, reasons)
-    return None if predicted is None else _error(predicted, rows.counts[held])
+    return None if predicted is None else _error(predicted, rows.take(held), law)
 
 
 def _left_out(law: Law, rows: Rows, held: np.ndarray, label: str, reasons: list[str]) -> np.ndarray | None:
@@ -281,5 +280,8 @@ def _untold(law: Law, asked: Rows) -> list[str]:
     return [name for name in names if name in law.undetermined_] or names
 
 
-def _error(predicted: np.ndarray, counts: np.ndarray) -> float:
-    return float(np.mean(np.abs(predicted - counts) / counts))
+def _error(predicted: np.ndarray, rows: Rows, law: Law) -> float:
+    """Of rows that are bounds to a law in bits nobody knows how far off it is."""
+    kept = np.full(len(rows.counts), True) if law.bound is None else ~rows.complete
+    counts = rows.counts[kept]
+    return float(np.mean(np.abs(predicted[kept] - counts) / counts))

@@ -21,8 +21,8 @@ from capax.text import counted
 SIGNIFICANT = 0.05
 SHUFFLES, COUNTED = 9999, 8
 """Orders that a trend is compared with, drawn at random; all of them of up to so many values."""
-# an interval wider than this about an exponent holds almost any, zero beside one: it agrees with nothing
-WIDEST = 1.0
+# an interval of an exponent that agrees is at most this wide (ours): the exponent may differ by about half as much
+WIDEST = 0.5
 # share of an earlier slope that a later one may still have where a curve is said to rise no further (ours)
 FLAT = 0.25
 Numbers = Sequence[float] | np.ndarray

@@ -137,7 +137,7 @@ def smallest(learn: Learn, protocol: Budget, n_heads: int, d_model: int, guess: 
         d_head=d_head,
         total_key_dim=None if d_head is None else n_heads * d_head,
         interval=Interval(
-            low=n_heads * low, high=None if high is None else n_heads * high, level=LEVEL, of="total key dimension"
+            low=n_heads * low, high=None if high is None else n_heads * high, level=LEVEL, of=protocol.interval_of
         ),
         f1=float(np.mean(f1)),
         trainings=len(trained),

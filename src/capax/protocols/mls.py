@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from capax.errors import SpecError
@@ -49,7 +51,7 @@ def mls(run: Run, protocol: Mls, train: Train) -> Count:
     complete = [outcome for outcome in outcomes if outcome.stop_reason == "complete"] or outcomes
     best = min(complete, key=lambda outcome: abs(outcome.library_size - memorized))
     interval = Interval(
-        low=min(fit.low, run.task.library_size),
+        low=math.floor(min(fit.low, run.task.library_size)),  # of whole sizes, as `memorized` is
         high=fit.high if np.isfinite(fit.high) else None,
         level=LEVEL,
         of="library size at which half of the trainings memorize the whole library",

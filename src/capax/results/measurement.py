@@ -61,7 +61,7 @@ class Measurement(Displayed, Result):
         float | None,
         Field(
             description="The probability that luck recalls as many: a one-sided exact binomial test of `memorized` "
-            "against `chance`, for the best of so many trainings."
+            "against `chance`, for the best of all evaluations of all trainings."
         ),
     ] = None
     above_chance: Annotated[
@@ -197,8 +197,8 @@ class Measurement(Displayed, Result):
         if self.chance_p is None or self.above_chance is None:
             sizes = self.spec.protocol.counts_sizes
             size = max(self.memorized, 1) if sizes else self.library_size
-            trainings = 1 if sizes else len(self.memorized_per_restart)
-            p = luck_p(self.memorized, self.chance / size, size, trainings)
+            counts = 1 if sizes else sum(len(member.curve.epoch) for member in self.members)
+            p = luck_p(self.memorized, self.chance / size, size, counts)
             object.__setattr__(self, "chance_p", p)
             if self.above_chance is None:
                 object.__setattr__(self, "above_chance", p <= SIGNIFICANCE)

@@ -114,6 +114,6 @@ class KeyDimensionSearch(Result):
                 low=min(*known, built.total_key_dim),
                 high=min(end for end in ends if end is not None),
                 level=LEVEL,
-                of="total key dimension",
+                of=self.per_heads[0].interval.of,
             )
         return self.model_copy(update={"built": built, **reached})

@@ -261,11 +261,14 @@ class Budget(_Protocol):
 
     def words(self) -> str:
         """How a count is made of trainings, in words."""
+        most = f"up to {self.max_trainings} a search"
+        return f"the smallest {self.interval_of}, {self.restarts} trainings a head size, {most}"
+
+    @property
+    def interval_of(self) -> str:
+        """What the interval of a result is of."""
         how = "half of the trainings reach" if self.criterion == "half" else "the mean reaches"
-        return (
-            f"the smallest total key dimension at which {how} F1 {self.target_f1:g}, {self.restarts} trainings a head "
-            f"size, up to {self.max_trainings} a search"
-        )
+        return f"total key dimension at which {how} F1 {self.target_f1:g}"
 
     @property
     def most_trainings(self) -> int:

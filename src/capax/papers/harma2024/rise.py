@@ -82,7 +82,7 @@ def sigmoidal(of: Evidence) -> Verdict:
     """A logistic rise in width against a line and against a power, both cut off at the library's size.
 
     That the rise is no line is said of any curve that is slow, steep and then flat. A power above 1 that is cut off is
-    so, too, but has no slow end: where it errs less, that end is not seen. Power and logistic curve have two numbers
+    so, too, but has no slow end: unless it errs more, that end is not seen. Power and logistic curve have two numbers
     each, the line has one; all have those of their own for each length and head count, so that the width alone tells
     them apart.
     """
@@ -109,4 +109,6 @@ def sigmoidal(of: Evidence) -> Verdict:
         return cannot(
             f"no line, but a slow end is not told from a sudden one, with which a power errs less: {how}", measured
         )
-    return agrees(f"it errs less than a line, and no more than a power: {how}", measured)
+    if to_power.high >= 0:
+        return cannot(f"no line, but not told from a power, whose end is sudden: {how}", measured)
+    return agrees(f"it errs less than a line, and less than a power: {how}", measured)
