@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from ladder import GPU, kbit
-from parts import filled, head
+from parts import filled, head, powers
 from predicted import predict
 
-import capax
 from capax.figures.runs import read
+from capax.papers.evidence import Estimate
 from capax.results import Measurement
 from capax.specs import Run
 from capax.store import tables
@@ -43,22 +43,16 @@ def networks() -> dict[str, Run]:
 
 
 def exponents(runs: list[Measurement], size: str) -> str:
-    """How bits grow with a count of parameters, and with the depth beside it."""
-    axes = [size, "n_layers", "n_heads"]
-    rows = tables.table(runs).drop("d_head")  # the width by the heads
-    law = capax.PowerLaw(axes=axes, target="capacity_bits").fit(rows)
-    values, intervals = law.parameters_, law.parameter_intervals()
+    """How bits grow with the depth, and with a count of parameters and the heads beside it."""
+    others = {name: pl.col(name) for name in (size, "n_heads")}
+    of_depth, found = powers(tables.table(runs), "n_layers", others, "capacity_bits")
 
-    def said(name: str) -> str:
-        low, high = intervals[name]
-        assert low is not None
-        assert high is not None
-        return f"{values[name]:.3f} ({low:.3f} to {high:.3f})"
+    def said(power: Estimate) -> str:
+        return f"{power.value:.3f} ({power.low:.3f} to {power.high:.3f})"
 
-    _, of_size, of_depth, of_heads = law.names
     return (
-        f"**{said(of_depth)}** at equal {SIZES[size]} parameters (their exponent: {said(of_size)}; that of heads: "
-        f"{said(of_heads)})"
+        f"**{said(of_depth)}** at equal {SIZES[size]} parameters (their exponent: {said(found[size])}; that of heads: "
+        f"{said(found['n_heads'])})"
     )
 
 
@@ -135,7 +129,8 @@ def section() -> str:
     if len(whole) >= ENOUGH:
         told += [
             "",
-            f"In a power law of the {len(whole)} that converged, the exponent of the depth (95 % interval) is "
+            f"In a power law of the {len(whole)} that converged, the exponent of the depth (95 % interval, with each "
+            "depth as one unit: networks of a depth err alike about a power) is "
             f"{exponents(whole, 'effective_parameters')}; {exponents(whole, 'trainable_parameters')}.",
         ]
     again = {key: run for key, run in second.items() if run is not None and run.capacity is not None}

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import numpy as np
 import polars as pl
-from parts import filled, head
+from parts import filled, head, powers
 
 import capax
 from capax.figures.drawing import draw
@@ -218,6 +218,7 @@ def grid() -> str:
     law = capax.PowerLaw(target=ITEMS).fit(rows)
     ends = law.parameter_intervals()
     said = {name: f"{law.parameters_[name]:.2f}, {ends[name][0]:.2f} to {ends[name][1]:.2f}" for name in "pqr"}
+    of_width, _ = powers(rows, "d_model", {"heads": pl.col("n_heads"), "length": pl.col("seq_len") - 1}, ITEMS)
     ours, second = left_out(found, "capacity"), capax.read(HELD_OUT["grid"])
     widths = sorted(set(rows["d_model"]))
     return "\n".join(
@@ -231,7 +232,9 @@ def grid() -> str:
             "![Predicted against measured](images/laws.png)",
             "",
             f"Items held grow with the width to the power {said['r']} (95 % interval), with the heads to the power "
-            f"{said['q']}, and fall with the length, N − 1, to the power {said['p']}.",
+            f"{said['q']}, and fall with the length, N − 1, to the power {said['p']}. Networks of one width err alike "
+            f"about a power, which that interval does not allow for: with each of the {len(widths)} widths as one unit "
+            f"the exponent of the width is {of_width.value:.2f} ({of_width.low:.2f} to {of_width.high:.2f}).",
             "",
             f"**On a second library**: {len(second)} of these networks ([their store](capacity/"
             f"{HELD_OUT['grid'].name})), architectures that the laws know and sequences that they do not. "

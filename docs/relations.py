@@ -108,16 +108,18 @@ def logarithm() -> str:
 
 
 def tokens() -> list[str]:
-    """Mean F1 on tokens of a model's table, by channel and heads, and why trainings ended."""
+    """Mean F1 on tokens of a model's table, by channel, heads and budget of steps, and why trainings ended."""
     runs = read([FOLDER.with_name("reproduced") / "adler2025-small.db"]).runs
     of_tokens = [run for run in runs if run.spec.task.columns()["embeddings"].startswith(HF)]
-    found = by(of_tokens, Column("channel"), HEADS)
-    lines = ["| channel, heads | mean F1 (95 %) | steps | ended |", "| --- | --- | --- | --- |"]
-    for (channel, heads), some in found.items():
+    found = by(of_tokens, Column("channel"), HEADS, Column("max_steps"))
+    lines = ["| channel, heads | steps at most | mean F1 (95 %) | steps | ended |", "| --- | --- | --- | --- | --- |"]
+    for (channel, heads, most), some in found.items():
         f1 = mean([run.metrics["f1"] for run in some])
         steps = ", ".join(str(run.members[0].steps) for run in some)
         ended = ", ".join(sorted({str(run.stop_reason) for run in some}))
-        lines.append(f"| {channel}, {heads} | {f1.value:.2f} ({f1.low:.2f} to {f1.high:.2f}) | {steps} | {ended} |")
+        lines.append(
+            f"| {channel}, {heads} | {most} | {f1.value:.2f} ({f1.low:.2f} to {f1.high:.2f}) | {steps} | {ended} |"
+        )
     return lines
 
 

@@ -80,7 +80,7 @@ def test_it_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
         (["--bits", "0"], ["bits", "at least 1", "0"]),
         (["--bits", "many"], ["bits", "many"]),
         (["--activation", "tanh"], ["activation", "tanh", "gelu"]),
-        (["--n-classes", "4"], ["n_classes", "Transformer", "4"]),
+        (["--n-classes", "4"], ["n_classes", "transformer", "4"]),
     ],
 )
 def test_refuses(capsys: pytest.CaptureFixture[str], flags: list[str], said: list[str]) -> None:

@@ -121,7 +121,7 @@ def test_a_worker_that_imports_a_sweep_ends_without_a_word(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"store": None}, "store: a sweep needs one"),
+        ({"store": None}, "store: a sweep of runs needs one"),
         ({"store": "no/s.db"}, "store: folder .* does not exist"),
         ({"workers": 0}, "workers: at least 1, got 0"),
         ({"retries": -1}, "retries: at least 0, got -1"),

@@ -159,8 +159,8 @@ def test_the_default_law_and_the_published_one() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"target": 0}, "items: .*0"),
-        ({"target": None}, "items: is required"),
+        ({"items": 0}, "items: .*0"),
+        ({"items": None}, "items: is required"),
         ({"seq_len": 1}, "seq_len: .*2.*got 1"),
         ({"seq_len": None}, "seq_len: is required"),
         ({"seq_len": 64}, "seq_len 64 is outside 8 to 32"),
@@ -182,7 +182,7 @@ def test_the_default_law_and_the_published_one() -> None:
 )
 def test_bad_plans_are_refused(law: Law, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(CapaxError, match=said):
-        capax.plan(law, **{"target": 100, "seq_len": 8} | changes)
+        capax.plan(law, **{"items": 100, "seq_len": 8} | changes)
 
 
 @pytest.mark.slow

@@ -319,10 +319,10 @@ def test_hours_cap_items_and_not_the_bits_that_a_network_could_hold() -> None:
 @pytest.mark.parametrize(
     ("asked", "ended"),
     [
-        ({"target": 10**9}, False),
-        ({"target": 10**14}, True),
-        ({"target": 10**14, "d_model": [16, 32]}, False),
-        ({"target": 10**14, "n_layers": 1, "ffn": "none", "extrapolate": False}, False),
+        ({"items": 10**9}, False),
+        ({"items": 10**14}, True),
+        ({"items": 10**14, "d_model": [16, 32]}, False),
+        ({"items": 10**14, "n_layers": 1, "ffn": "none", "extrapolate": False}, False),
         ({"budget_parameters": 10**11}, False),
         ({"budget_parameters": 10**16}, True),
     ],

@@ -23,8 +23,10 @@ from capax.specs import PROTOCOLS, Model, Module, Spec, Task, Training, XTransfo
 from capax.specs.plugins import load_installed
 from capax.specs.spec import is_filled_in
 
+HELP = {"Training": "Protocol capacity, where a task has it, has defaults and a library's size of its own."}
 GROUPS = {
-    name: Group(name, sort_key=place) for place, name in enumerate(["Task", "Model", "Training", "Protocol", "Run"])
+    name: Group(name, help=HELP.get(name, ""), sort_key=place)
+    for place, name in enumerate(["Task", "Model", "Training", "Protocol", "Run"])
 }
 
 Flag = Parameter(negative="")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from capax.errors import ReportError, SpecError
+from capax.errors import ReportError, SpecError, shown
 from capax.figures.light import Light
 from capax.laws.files import load_law
 from capax.laws.law import Law
@@ -88,6 +88,8 @@ def of(given: Given, imported: bool = False) -> Runs:
         StoreError: for a store that is missing or none.
         ReportError: where there is no finished run.
     """
+    if not isinstance(given, Store | Path | str | Measurement | Iterable):
+        raise SpecError(f"runs: should be stores, or measurements, got {shown(given)}")
     some = [given] if isinstance(given, Store | Path | str | Measurement) else list(given)
     measured = [one for one in some if isinstance(one, Measurement)]
     paths = [one.path if isinstance(one, Store) else Path(one) for one in some if isinstance(one, Store | Path | str)]
@@ -115,4 +117,4 @@ def the_law(given: Law | Path | str | None) -> Law | None:
     Raises:
         LawError: when there is no such law.
     """
-    return load_law(given) if isinstance(given, Path | str) else given
+    return None if given is None else load_law(given)

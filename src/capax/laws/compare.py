@@ -95,6 +95,8 @@ def compare(table: Any, laws: Iterable[Law], y: Any = None) -> Comparison:
     table = frames.taken(table)
     if not tables.is_table(table):
         raise LawError("compare: a table with named columns is needed, since laws differ in theirs")
+    if not isinstance(laws, Iterable):
+        raise LawError(f"laws: unfitted laws, such as [capax.PowerLaw()], got {shown(laws)}")
     laws = list(laws)
     for law in laws:
         if not isinstance(law, Law):

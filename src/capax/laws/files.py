@@ -80,11 +80,9 @@ def to_json(law: Law) -> str:
     """A fitted law as one JSON object; `from_json` gives back the same predictions bit for bit.
 
     Raises:
-        LawError: for what is no law.
+        LawError: for what is no law, or one that is not fitted.
     """
-    if not isinstance(law, Law):
-        raise LawError(f"law: a fitted law, got {shown(law)}")
-    draws = law.bootstrap()
+    draws = _fitted(law).bootstrap()
     rows, solution = law.measured, law.solution_
     return LawFile(
         law=law.name,  # type: ignore[arg-type]
@@ -233,9 +231,18 @@ def save_law(law: Law, path: Path | str) -> None:
     """Write a law as JSON, whole or not at all.
 
     Raises:
+        LawError: for a law that is not fitted, or is none.
         ReportError: when the file cannot be written.
     """
     outputs.write(Path(path), f"{to_json(law)}\n".encode())
+
+
+def _fitted(law: Any) -> Law:
+    if not isinstance(law, Law):
+        raise LawError(f"law: a fitted law, got {shown(law)}")
+    if not hasattr(law, "domain_"):
+        raise LawError(f"law: a fitted law, got one of {law.name} that is not fitted")
+    return law
 
 
 def load_law(name: Law | Path | str = DEFAULT) -> Law:
@@ -252,9 +259,7 @@ def load_law(name: Law | Path | str = DEFAULT) -> Law:
         LawError: when there is no such law.
     """
     if isinstance(name, Law):
-        if not hasattr(name, "domain_"):
-            raise LawError(f"law: a fitted law, got one of {name.name} that is not fitted")
-        return name
+        return _fitted(name)
     if not isinstance(name, Path | str):
         raise LawError(f"law: a fitted law, or the name of one, got {shown(name)}")
     if str(name).startswith("published:"):

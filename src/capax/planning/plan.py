@@ -37,7 +37,7 @@ BUILT = "built, not trained, where there are as many heads as edges: one edge a 
 
 def plan(
     law: Law | str,
-    target: int | None = None,
+    items: int | None = None,
     *,
     probability: float = 0.9,
     multiple: int | None = None,
@@ -58,7 +58,7 @@ def plan(
 
     Args:
         law: a fitted law, or its name (`load_law`).
-        target: how many items are to be memorized. With a law in bits it may be left out: then of every family the
+        items: how many are to be memorized, the target. With a law in bits it may be left out: then of every family the
             network that holds most within the budget is found, and what it holds.
         probability: that a new measurement of the architecture reaches the target: the level of its prediction
             interval, which is open above.
@@ -88,10 +88,10 @@ def plan(
             f"law: {law.name} says what is known after so many {law.along}; a plan needs one of what is held"
         )
     in_bits = law.target in IN_BITS
-    if target is None and not in_bits:
+    if items is None and not in_bits:
         raise LawError("items: is required, how many are to be held")
-    if target is not None:
-        whole("items", target, error=LawError)
+    if items is not None:
+        whole("items", items, error=LawError)
     options = Options.checked(
         budget_parameters=budget_parameters,
         budget_bytes=budget_bytes,
@@ -108,19 +108,19 @@ def plan(
     refuse_early(law, exposures)
     if smallest == "bytes" and not in_bits:
         raise LawError(f"smallest: bytes (--target bytes) only for laws in bits, such as capacity; {law.name} is none")
-    question = Question(law, sizes, target)
+    question = Question(law, sizes, items)
     if in_bits:
-        return smallest_networks(question, target, options)
-    assert target is not None
+        return smallest_networks(question, items, options)
+    assert items is not None
     for reach in REACHES if extrapolate else REACHES[:1]:
-        tried = try_all(question, target, options, reach)
+        tried = try_all(question, items, options, reach)
         given = question.axes[-1] in question.sizes
         if tried.enough and (given or not smaller_beyond(tried)):
             break
     between = set[int]()
     while reach > 1 and (further := in_between(question, tried) - between):
         between |= further
-        tried = try_all(question, target, options, reach, between)
+        tried = try_all(question, items, options, reach, between)
     table, kept, margin, keys, enough = tried.table, tried.kept, tried.margin, tried.keys, tried.enough
     size, total, outside = table["trainable_parameters"], table["total_parameters"], tried.outside
     remarks = [*left_out(question, table, tried.allowed), *question.untold()]
@@ -141,10 +141,10 @@ def plan(
             [{name: values[at].item() for name, values in known.items()} for at in places or nearest], extrapolate
         )
     asked: dict[str, Any] = {name: value for name, value in question.asked.items() if name != law.needed_for}
-    if law.needed_for is not None and any(getattr(row, "n_heads", 0) >= target for row in found):
+    if law.needed_for is not None and any(getattr(row, "n_heads", 0) >= items for row in found):
         remarks.append(BUILT)
     return Frontier(
-        items=target,
+        items=items,
         **asked,
         probability=probability,
         precision=precision,

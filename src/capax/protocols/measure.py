@@ -50,7 +50,7 @@ def measure(
     Args:
         task: what is to be remembered.
         model: the model that remembers.
-        training: how it learns; what it leaves open is as in the task's paper.
+        training: how it learns; what it leaves open is as in the task's paper, or of protocol `"capacity"` its own.
         protocol: `"mac"`, `"mls"`, `"shatter"`, `"budget"`, `"capacity"`, or their specs for more than the defaults.
         restarts: restarts of `"mac"` (5 when not given) and `"capacity"` (3), where a spec does not say them.
         paper: `"harma2024"` or `"mahdavi2024"`: what is not given is as that paper states it (`capax.specs.papers`).

@@ -317,7 +317,8 @@ def freedom(rows: int, inner: int, columns: int) -> int:
 
 def heads(model: Any) -> str:
     """The heads of a model in words."""
-    return f"{counted(model.n_heads, 'head')} of {model.d_head}"
+    of = "" if model.d_head is None else f" of {model.d_head}"  # it may be what is searched, or left open
+    return f"{counted(model.n_heads, 'head')}{of}"
 
 
 def layout(over: Over, protocols: Sequence[Protocol] = ()) -> str:

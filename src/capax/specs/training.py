@@ -29,7 +29,8 @@ class Training(Spec):
 
     A member stops when its library is complete, when `patience` evaluations brought neither one more recalled item nor
     a loss lower by the share `min_loss_drop` (the ECM paper: the count did not improve for "several epochs"), or at a
-    budget. The defaults here are those for sequences; a `Run` of another task sets what is not given to that task's.
+    budget. The defaults here are those for sequences; a `Run` sets what is not given to what is usual of its task, or
+    of protocol `capacity`.
     """
 
     NAMES: ClassVar[Mapping[str, str]] = {"adam": "Adam", "soap": "SOAP", "muon": "Muon"}

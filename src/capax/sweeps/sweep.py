@@ -46,7 +46,7 @@ def sweep(
 
     Args:
         study: a study file (`read_study`), or the runs themselves.
-        store: where finished runs are kept; the study file's own when not given.
+        store: where finished runs are kept; the study file's own when not given, or else one beside it of its name.
         executor: where runs are done; local processes when not given. It is left open when it was given.
         workers: local processes; one per core, at most 8, when not given, or one per GPU. With 1 the runs are done in
             this process; more need the caller's script to be guarded by `if __name__ == "__main__"`.
@@ -62,6 +62,8 @@ def sweep(
         allow_many: allow study files of more than a million runs.
 
     Raises:
+        SpecError: for another argument that is not allowed, which it names.
+        DeviceError: for a device that is not there.
         StudyError: for a study file that is not allowed.
         StoreError: for a store that cannot be used, or that another sweep is using; `StoreWriteError` when a run
             cannot be kept (the message says which; their checkpoints stay).
@@ -162,6 +164,7 @@ def ask(
 
     Raises:
         SpecError: that names the argument.
+        StudyError: for a study file that is not allowed.
         StoreError: when the store is no file, or none can be made there.
     """
     if not (progress is None or callable(progress)):
@@ -174,7 +177,7 @@ def ask(
         machine.end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
         read = read_study(study, allow_many=allow_many)
-        runs, own, labels = read.runs, read.store, read.labels.and_those(labels)
+        runs, own, labels = read.runs, read.store or Path(study).with_suffix(".db"), read.labels.and_those(labels)
     else:
         runs, own = _distinct(study), None
     if shard is not None:
@@ -182,7 +185,7 @@ def ask(
         runs, own = shards.share(runs, shard), own and shards.beside(own, shard)
     store = store or own
     if store is None:
-        raise SpecError("store: a sweep needs one: give a file, or name it in the study")
+        raise SpecError("store: a sweep of runs needs one: give a file")
     if not isinstance(store, Store | Path | str):
         raise SpecError(f"store: a file, or an open capax.Store, got {shown(store)}")
     if not isinstance(store, Store):

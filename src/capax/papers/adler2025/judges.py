@@ -35,21 +35,26 @@ def one_head_is_worse(of: Evidence) -> Verdict:
 
     Of trainings with several budgets those with the largest count, and the others tell how much more steps bring.
     """
-    budgets = sorted({run.spec.training.max_steps or 0 for run in of.runs})
-    *shorter, longest = (
-        replace(of, runs=tuple(run for run in of.runs if (run.spec.training.max_steps or 0) == steps))
-        for steps in budgets
-    )
+    by_steps = _by_steps(of)
+    most, longest = by_steps.popitem()
     verdict = _one_head_against_several(longest)
     before = ""
-    for steps, one in zip(budgets[:-1], shorter, strict=True):
+    for steps, shorter in by_steps.items():
         with suppress(Unjudged):  # not all heads were trained for so long
-            before += f"; after {steps} steps in place of {budgets[-1]} {_one_head_against_several(one).measured}"
+            before += f"; after {steps} steps in place of {most} {_one_head_against_several(shorter).measured}"
     return verdict.model_copy(update={"reason": f"{verdict.reason}{cut_short(longest)}{before}"})
 
 
+def _by_steps(of: Evidence) -> dict[int, Evidence]:
+    """The trainings of each budget of steps, the largest last."""
+    return {
+        steps: replace(of, runs=tuple(run for run in of.runs if (run.spec.training.max_steps or 0) == steps))
+        for steps in sorted({run.spec.training.max_steps or 0 for run in of.runs})
+    }
+
+
 def _one_head_against_several(of: Evidence) -> Verdict:
-    """The same.
+    """F1 of the best of several heads above that of one, whatever the budgets.
 
     One head's product of queries and keys has no higher rank than the width: beyond it, its channels are of no use.
     """
@@ -69,11 +74,17 @@ CHANNELS = ("threshold", "softmax", "block")
 
 
 def survives(of: Evidence) -> Verdict:
-    """Whether several heads beat one by the threshold, and then with softmax and values and in a block, too."""
+    """Whether several heads beat one by the threshold, and then with softmax and values and in a block, too.
+
+    Of each channel's trainings those with the largest budget of steps count.
+    """
     kinds = {kind: tuple(run for run in of.runs if field(run, "channel") == kind) for kind in CHANNELS}
-    found = {kind: _one_head_against_several(replace(of, runs=runs)) for kind, runs in kinds.items()}
-    measured = "; ".join(f"{kind}: {verdict.measured}" for kind, verdict in found.items())
-    cut = cut_short(of)
+    longest = {kind: _by_steps(replace(of, runs=runs)).popitem() for kind, runs in kinds.items()}
+    found = {kind: _one_head_against_several(one) for kind, (_, one) in longest.items()}
+    measured = "; ".join(
+        f"{kind}, at most {longest[kind][0]} steps: {verdict.measured}" for kind, verdict in found.items()
+    )
+    cut = cut_short(replace(of, runs=tuple(run for _, one in longest.values() for run in one.runs)))
     first, *others = (verdict.answer for verdict in found.values())
     if first != "agrees":
         return cannot(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from capax.errors import CapaxError
+from capax.errors import LibraryError
 
 
-class FactsError(CapaxError):
+class FactsError(LibraryError):
     """Facts that cannot be read or learned."""
 
 

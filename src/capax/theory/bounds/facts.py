@@ -92,7 +92,7 @@ def checked(model: Model, given: Mapping[str, int]) -> Sizes:
     """
     for name, size in given.items():
         if name not in MEANINGFUL.get(model.reads, LEAST):
-            raise SpecError(f"{name}: means nothing for a {type(model).__name__}, got {shown(size)}")
+            raise SpecError(f"{name}: means nothing for model {model.model!r}, got {shown(size)}")
         whole(name, size, LEAST[name])
     if "n_classes" in given and "d_out" in given:
         raise SpecError(f"d_out: labels are classes or real numbers, got n_classes and d_out = {given['d_out']}")

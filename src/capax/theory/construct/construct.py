@@ -89,7 +89,7 @@ class Constructor:
         if model is None:
             return usual
         if type(model) is not type(usual):
-            raise SpecError(f"model: weights are built of a {type(usual).__name__}, got a {type(model).__name__}")
+            raise SpecError(f"model: weights are built of {usual.model!r}, got {model.model!r}")
         for name in sorted(model.model_fields_set.difference(self.sizes)):
             built, given = getattr(usual, name), getattr(model, name)
             if given != built:
