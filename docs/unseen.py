@@ -72,7 +72,7 @@ def section() -> str:
             *(row(name, law, found.filter(which)) for name, (law, which) in shown.items()),
             "",
             f"{len(done)} of {len(asked)} have been run, in {done['seconds'].sum() / 3600:.1f} hours of a processor; "
-            f"{len(done) - len(found)} did not converge and are left out.",
+            f"left out is what did not converge ({len(done) - len(found)}).",
         ]
     )
 
