@@ -29,9 +29,9 @@ OF_NUMBERS: dict[str, Callable[[Any], Any]] = {
     },
     **{
         f"plan.{name}": lambda value, name=name: capax.plan(
-            "reference:power", **{"target": 9, "seq_len": 8, name: value}
+            "reference:power", **{"items": 9, "seq_len": 8, name: value}
         )
-        for name in ("target", "seq_len", "vocab_size", "probability", "multiple")
+        for name in ("items", "seq_len", "vocab_size", "probability", "multiple")
     },
     **{
         f"plan.{name}": lambda value, name=name: capax.plan("reference:power", 9, seq_len=8, **{name: [value]})
@@ -59,7 +59,7 @@ def test_python_says_which_number_cannot_be(name: str, tmp_path: Path, monkeypat
     for value in (value for value in NUMBERS if isinstance(value, int) or not checked):
         with pytest.raises(CapaxError) as error:
             OF_NUMBERS[name](value)
-        assert {"target": "items"}.get(name.partition(".")[2], name.partition(".")[2]) in str(error.value)
+        assert name.partition(".")[2] in str(error.value)
         assert len(str(error.value)) <= LONGEST
 
 

@@ -118,7 +118,7 @@ def test_the_nearest_is_told_where_nothing_holds(law: capax.AssociationLaw) -> N
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"target": 0}, "items: .*0"),
+        ({"items": 0}, "items: .*0"),
         ({"context_size": 64}, "outside the domain of association .*context_size"),
         ({"n_heads": [64]}, "outside the domain .*n_heads"),
         ({"n_heads": [0]}, "n_heads: at least 1, got 0"),
@@ -129,7 +129,7 @@ def test_the_nearest_is_told_where_nothing_holds(law: capax.AssociationLaw) -> N
     ],
 )
 def test_what_cannot_be_asked_is_named(law: capax.AssociationLaw, fields: dict[str, Any], said: str) -> None:
-    asked: dict[str, Any] = {"target": 50, "context_size": 8, **fields}
+    asked: dict[str, Any] = {"items": 50, "context_size": 8, **fields}
     with pytest.raises(CapaxError, match=said):
         capax.plan(law, **asked)
 
