@@ -71,8 +71,8 @@ def section() -> str:
             *head("networks", "how many", *levels, "mean error", "median of measured / predicted"),
             *(row(name, law, found.filter(which)) for name, (law, which) in shown.items()),
             "",
-            f"{len(done)} of {len(asked)} have been run, in {done['seconds'].sum() / 3600:.1f} hours beside other work; "
-            f"left out is what did not converge ({len(done) - len(found)}).",
+            f"{len(done)} of {len(asked)} have been run, in {done['seconds'].sum() / 3600:.1f} hours beside other "
+            f"work; left out is what did not converge ({len(done) - len(found)}).",
         ]
     )
 
