@@ -20,6 +20,10 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
+def test_without_a_store_of_its_own_a_study_has_one_of_its_name(tmp_path: Path) -> None:
+    assert read_study(written(tmp_path, "[grid]\nd_model = [8]\n")).store == tmp_path / "study.db"
+
+
 @pytest.mark.parametrize(
     ("given", "values"),
     [

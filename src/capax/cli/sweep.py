@@ -103,7 +103,7 @@ def sweep(
     search_here()
     found = read_study(study, allow_many=yes)
     mine = None if shard is None else resolve("capax.sweeps.shards:parse")(shard)
-    place = store or _own_store(found.store or study.with_suffix(".db"), mine)
+    place = store or _own_store(found.store, mine)
     _refuse_together(shard=shard, adapt=adapt, ray=ray, submitit=submitit)
     if submitit_parameters is not None and submitit is None:
         raise SpecError(f"submitit_parameters: needs --submitit, got {shown(submitit_parameters)}")

@@ -50,14 +50,14 @@ class Study:
         path: the file.
         runs: its runs, each once, in the order of the file: the last axis varies fastest.
         repeated: combinations that mean a run that was there already.
-        store: the store that the file names, beside the file.
+        store: the store that the file names, or else one of the file's name, beside the file.
         labels: what its runs are called.
     """
 
     path: Path
     runs: tuple[Run, ...]
     repeated: int
-    store: Path | None
+    store: Path
     labels: Labels = UNCALLED
 
 
@@ -159,7 +159,7 @@ def _study(path: Path, tables: dict[str, Any], allow_many: bool) -> Study:
         number = min(unmatched)
         asked = ", ".join(f"{name} = {value!r}" for name, value in _list(tables, "change")[number]["if"].items())
         raise SpecError(f"change[{number}].if: matches no run of the study, got {asked}")
-    found = None if store is None else path.parent / store
+    found = path.with_suffix(".db") if store is None else path.parent / store
     return Study(path, tuple(runs.values()), count - len(runs), found, labels)
 
 

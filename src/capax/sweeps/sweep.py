@@ -177,7 +177,7 @@ def ask(
         machine.end_if_imported_by_a_worker()  # before it meets the lock of its parent
     if isinstance(study, Path | str):
         read = read_study(study, allow_many=allow_many)
-        runs, own, labels = read.runs, read.store or Path(study).with_suffix(".db"), read.labels.and_those(labels)
+        runs, own, labels = read.runs, read.store, read.labels.and_those(labels)
     else:
         runs, own = _distinct(study), None
     if shard is not None:
