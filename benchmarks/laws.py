@@ -95,7 +95,7 @@ def in_bits() -> None:
     for asked, told in (
         ({}, "at any size"),
         ({"exposures": 1000}, "after 1000 exposures"),
-        ({"smallest": "bytes"}, "by bytes, in six precisions"),
+        ({"target": "bytes"}, "by bytes, in six precisions"),
     ):
         capax.plan(law, 200_000, **sizes, **asked)  # reads the curve, or the study of rounding, once in a process
         found = seconds(lambda asked=asked: capax.plan(law, 200_000, **sizes, **asked))

@@ -466,7 +466,7 @@ def test_rows_without_the_target_are_told_apart_from_luck(capsys: pytest.Capture
         ),
         (
             ("plan", "--items", "40", "--seq-len", "8", "--target", "bytes", "--verify"),
-            ["smallest: parameters where the plan is to be verified, got bytes"],
+            ["target: parameters where the plan is to be verified, got bytes"],
         ),
         (("plan", "--items", "40", "--seq-len", "8", "--seed", "3"), ["seed: only with --verify, got 3"]),
         (("plan", "--items", "40", "--seq-len", "8", "--workers", "1"), ["workers: only with --verify"]),

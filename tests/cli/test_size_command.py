@@ -100,7 +100,7 @@ def test_facts_with_several_answers(capsys: pytest.CaptureFixture[str]) -> None:
         (["config.json", "--recall", "0.9"], ["recall", "only with facts"]),
         (["config.json", "--ambiguous", "drop"], ["ambiguous", "only with --facts"]),
         (["config.json", "--bits", "9", "--probability", "1"], ["probability", "0.999"]),
-        (["config.json", "--facts", "config.json"], ["facts", "config.json"]),
+        (["config.json", "--facts", "config.json"], ["library", "config.json"]),
         (["config.json", "--facts", str(COUNTRIES), "--key", "none"], ["none"]),
     ],
 )

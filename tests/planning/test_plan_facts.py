@@ -146,7 +146,7 @@ def test_more_facts_or_more_recall_take_larger_networks(tmp_path: Path) -> None:
         ({"budget_bytes": -1}, "budget_bytes: at least 1"),
         ({"budget_hours": -1}, "budget_hours: a positive number"),
         ({"precision": "int1"}, "precision: float32"),
-        ({"smallest": "byte"}, "smallest: parameters, bytes, got 'byte'"),
+        ({"target": "byte"}, "target: parameters, bytes, got 'byte'"),
         ({"d_heads": 3}, "d_heads: no such size"),
     ],
 )

@@ -39,7 +39,7 @@ def test_the_ways_to_choose_from_each_leave_more_for_more_bits() -> None:
 
 @pytest.mark.slow
 def test_a_file_is_smaller_than_by_parameters_and_holds_as_much() -> None:
-    by_bytes, plain = planned(1000, smallest="bytes"), planned(1000)
+    by_bytes, plain = planned(1000, target="bytes"), planned(1000)
     assert [one.bytes for one in by_bytes.architectures] == sorted(one.bytes for one in by_bytes.architectures)
     assert len({(one.n_layers, one.embeddings) for one in by_bytes.architectures}) == len(by_bytes.architectures)
     assert len(by_bytes.architectures) == len(plain.architectures) == 12
@@ -53,7 +53,7 @@ def test_what_is_left_is_in_what_is_held() -> None:
     """Of one network, by its weights as they are: less is expected, and the interval is wider."""
     sizes = {"n_layers": [1], "d_model": [48], "embeddings": "trained"}
     (plain,) = planned(500, **sizes).architectures
-    (rounded,) = planned(500, smallest="bytes", **sizes).architectures
+    (rounded,) = planned(500, target="bytes", **sizes).architectures
     way = next(one for one in ways() if one.how.words == rounded.weights)
     assert rounded.memorized == pytest.approx(plain.memorized * way.left)
     widths = [math.log((one.interval.high or 0) / one.interval.low) for one in (plain, rounded)]
@@ -61,7 +61,7 @@ def test_what_is_left_is_in_what_is_held() -> None:
 
 
 def test_the_bytes_are_those_that_quantize_counts(tmp_path: Path) -> None:
-    (first, *_) = planned(50, smallest="bytes", n_layers=[2], d_model=[16]).architectures
+    (first, *_) = planned(50, target="bytes", n_layers=[2], d_model=[16]).architectures
     task = capax.Sequences(**ASKED, library_size=10)
     run = capax.measure(
         task, model_of(first), capax.Training(max_epochs=1), restarts=1, store=tmp_path / "s.db", keep_weights=True
@@ -76,7 +76,7 @@ def test_the_bytes_are_those_that_quantize_counts(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_budget_of_bytes_is_of_the_file() -> None:
-    found = planned(smallest="bytes", budget_bytes=30_000)
+    found = planned(target="bytes", budget_bytes=30_000)
     assert all(one.bytes <= 30_000 for one in found.architectures)
     best = found.architectures[0]
     assert best.at_least == max(one.at_least for one in found.architectures)
@@ -87,9 +87,9 @@ def test_a_budget_of_bytes_is_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"smallest": "size"}, "smallest: parameters, bytes"),
-        ({"smallest": "bytes", "precision": "bfloat16"}, "precision"),
-        ({"smallest": "bytes", "budget_bytes": 1}, "budget_bytes"),
+        ({"target": "size"}, "target: parameters, bytes"),
+        ({"target": "bytes", "precision": "bfloat16"}, "precision"),
+        ({"target": "bytes", "budget_bytes": 1}, "budget_bytes"),
     ],
 )
 def test_what_cannot_be_planned_is_said(options: dict[str, object], said: str) -> None:
@@ -98,14 +98,14 @@ def test_what_cannot_be_planned_is_said(options: dict[str, object], said: str) -
 
 
 def test_only_laws_in_bits_know_bytes() -> None:
-    with pytest.raises(CapaxError, match="smallest"):
-        capax.plan("reference:power", 100, smallest="bytes", **ASKED)
+    with pytest.raises(CapaxError, match="target"):
+        capax.plan("reference:power", 100, target="bytes", **ASKED)
 
 
 @pytest.mark.slow
 def test_a_plan_by_bytes_is_not_verified() -> None:
     with pytest.raises(CapaxError, match="quantize"):
-        capax.verify_plan("reference", planned(100, smallest="bytes"))
+        capax.verify_plan("reference", planned(100, target="bytes"))
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_facts_are_recalled_by_the_rounded_weights(tmp_path: Path) -> None:
     lines = "".join(f"k{n}\ta{n * 7 % 11}\n" for n in range(60))
     (tmp_path / "f.tsv").write_text("key\tanswer\n" + lines)
     facts = capax.Facts(library=str(tmp_path / "f.tsv"))
-    plan = capax.plan_facts(facts, tokenizations=["code"], smallest="bytes")
+    plan = capax.plan_facts(facts, tokenizations=["code"], target="bytes")
     sizes = [one.bytes for one in plan.networks]
     assert sizes == sorted(sizes)
     with pytest.raises(CapaxError, match="store"):
@@ -132,7 +132,7 @@ def test_facts_are_recalled_by_the_rounded_weights(tmp_path: Path) -> None:
 
 def test_no_depth_is_both_in_the_plan_and_too_small() -> None:
     """A depth that holds too little in the precision of the first may do in another."""
-    found = planned(9250, smallest="bytes", budget_parameters=300_000, seq_len=16, vocab_size=64)
+    found = planned(9250, target="bytes", budget_parameters=300_000, seq_len=16, vocab_size=64)
     depths = {one.n_layers for one in found.architectures}
     assert depths
     assert not depths & set(found.too_small)
@@ -142,18 +142,18 @@ def test_no_depth_is_both_in_the_plan_and_too_small() -> None:
 
 def test_what_is_largest_inside_the_domain_is_so_of_all_precisions() -> None:
     sizes = {"seq_len": 16, "vocab_size": 64}
-    by_bytes, plain = planned(20_000, smallest="bytes", **sizes), planned(20_000, **sizes)
+    by_bytes, plain = planned(20_000, target="bytes", **sizes), planned(20_000, **sizes)
     assert by_bytes.largest_inside is not None
     assert plain.largest_inside is not None
     assert by_bytes.largest_inside.at_least == pytest.approx(plain.largest_inside.at_least, rel=1e-6)
-    inside = planned(12_500, smallest="bytes", **sizes)
+    inside = planned(12_500, target="bytes", **sizes)
     assert inside.sure is not None
     assert inside.largest_inside is not None
     assert inside.largest_inside.at_least >= inside.sure.at_least
 
 
 def test_rounding_is_among_what_makes_an_interval_wide() -> None:
-    found = planned(1000, smallest="bytes")
+    found = planned(1000, target="bytes")
     way = next(one for one in ways() if one.how.words == found.architectures[0].weights)
     assert way.spread > 0
     assert found.drivers["rounding"] > 0

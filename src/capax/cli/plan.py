@@ -21,7 +21,7 @@ from capax.planning.cost import Accelerator
 from capax.planning.plan import plan
 from capax.planning.predict import predict as ask
 from capax.planning.question import follows
-from capax.planning.results import BitsFrontier, Frontier, Precision, Smallest
+from capax.planning.results import BitsFrontier, Frontier, Precision, Target
 from capax.planning.verify import refuse_unverified, verify_plan
 from capax.results import LEVEL
 from capax.specs import Model, Task
@@ -76,7 +76,7 @@ def _plan(
     precision: Precision = "float32",
     exposures: int | None = None,
     accelerator: Accelerator | None = None,
-    smallest: Annotated[Smallest, Parameter(name="--target")] = "parameters",
+    target: Target = "parameters",
     law: str | None = None,
     extrapolate: bool | None = None,
     verify: Annotated[bool, Flag] = False,
@@ -125,7 +125,7 @@ def _plan(
     """
     asked, given = _law(kind, law), _with_further(sizes, size)
     if verify:
-        refuse_unverified(early=exposures is not None, by_bytes=smallest == "bytes")
+        refuse_unverified(early=exposures is not None, by_bytes=target == "bytes")
     how = verification(verify, seed=seed, workers=workers, store=store)
     frontier = plan(
         asked,
@@ -138,7 +138,7 @@ def _plan(
         precision=precision,
         exposures=exposures,
         accelerator=accelerator,
-        smallest=smallest,
+        target=target,
         extrapolate=extrapolate,
         **{
             name: integers(name, value) if isinstance(value, str) and name not in _kinds(kind) else value

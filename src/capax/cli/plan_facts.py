@@ -17,7 +17,7 @@ from capax.errors import NoPlan, SpecError
 from capax.planning.cost import Accelerator
 from capax.planning.facts import SHOWN, USUAL, plan_facts, verify_facts
 from capax.planning.facts_plan import FactsInFile, FactsNetwork, FactsPlan
-from capax.planning.results import Precision, Smallest, held_in_words
+from capax.planning.results import Precision, Target, held_in_words
 from capax.specs import Facts
 from capax.specs.facts import OPTIONS
 from capax.text import amount, counted, duration, percent
@@ -37,7 +37,7 @@ def _plan(
     budget_hours: float | None = None,
     precision: Precision = "float32",
     accelerator: Accelerator = "h100",
-    smallest: Annotated[Smallest, Parameter(name="--target")] = "parameters",
+    target: Target = "parameters",
     law: str = "reference",
     data: Annotated[tuple[Path, ...], Parameter(negative="")] = (),
     verify: Annotated[bool, Flag] = False,
@@ -104,7 +104,7 @@ def _plan(
         budget_hours=budget_hours,
         precision=precision,
         accelerator=accelerator,
-        smallest=smallest,
+        target=target,
         **given,
     )
     check = partial(verify_facts, task, found, **how) if how and found.networks else None

@@ -34,7 +34,7 @@ def smallest_networks(
     Raises:
         LawError: as `frontier`, by bytes where it does so for every precision; for a precision that is given then.
     """
-    if options.smallest != "bytes":
+    if options.target != "bytes":
         return frontier(question, target, options, fill=fill, shown_exposures=shown_exposures)
     if options.precision != "float32":
         raise LawError(

@@ -18,7 +18,7 @@ from capax.planning.facts_plan import FactsNetwork, FactsPlan, FactsVerification
 from capax.planning.facts_study import exposures, fill, in_words
 from capax.planning.options import Options
 from capax.planning.question import Question, as_sequences
-from capax.planning.results import SIZES, Network, Precision, Smallest
+from capax.planning.results import SIZES, Network, Precision, Target
 from capax.planning.rounding_study import ways
 from capax.probes.quantization import recalled_share
 from capax.protocols.measure import measure
@@ -53,7 +53,7 @@ def plan_facts(
     budget_hours: float | None = None,
     precision: Precision = "float32",
     accelerator: Accelerator = "h100",
-    smallest: Smallest = "parameters",
+    target: Target = "parameters",
     **sizes: Any,
 ) -> FactsPlan:
     """Networks and tokens that recall a share of a file's facts with a probability, smallest first.
@@ -70,7 +70,7 @@ def plan_facts(
         law: one in bits.
         data: stores with runs on facts, such as verified plans, which join the study that ships.
         sizes: values of the model's to choose from, as in `plan`.
-        probability, multiple, precision, accelerator, smallest, budget_parameters, budget_bytes, budget_hours: as in
+        probability, multiple, precision, accelerator, target, budget_parameters, budget_bytes, budget_hours: as in
             `plan`.
 
     Raises:
@@ -88,7 +88,7 @@ def plan_facts(
         multiple=multiple,
         precision=precision,
         accelerator=accelerator,
-        smallest=smallest,
+        target=target,
     )
     tokenizations = tuple(dict.fromkeys([tokenizations] if isinstance(tokenizations, str) else tokenizations))
     for one in tokenizations or ("",):
@@ -122,7 +122,7 @@ def plan_facts(
         notes.append(UNPACKED)
     if facts.ambiguous == "any":
         notes.append(ANY)
-    networks.sort(key=lambda one: one.bytes if smallest == "bytes" else one.total_parameters)
+    networks.sort(key=lambda one: one.bytes if target == "bytes" else one.total_parameters)
     networks = efficient(networks)
     return FactsPlan(
         file=file,

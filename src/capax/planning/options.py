@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self, get_args
 from capax.errors import LawError, shown
 from capax.planning.answers import SUREST
 from capax.planning.cost import PEAKS, Accelerator
-from capax.planning.results import BYTES, Bounds, Precision, Smallest
+from capax.planning.results import BYTES, Bounds, Precision, Target
 from capax.specs.spec import positive, truth, whole
 
 
@@ -20,7 +20,7 @@ class Options(NamedTuple):
     precision: Precision
     exposures: int | None
     accelerator: Accelerator
-    smallest: Smallest
+    target: Target
     extrapolate: bool | None
 
     @classmethod
@@ -34,7 +34,7 @@ class Options(NamedTuple):
         multiple: Any,
         precision: Any,
         accelerator: Any,
-        smallest: Any,
+        target: Any,
         exposures: Any = None,
         extrapolate: Any = None,
     ) -> Self:
@@ -59,7 +59,7 @@ class Options(NamedTuple):
         choices = (
             ("precision", precision, BYTES),
             ("accelerator", accelerator, PEAKS),
-            ("smallest", smallest, get_args(Smallest)),
+            ("target", target, get_args(Target)),
         )
         for name, value, known in choices:
             if value not in known:
@@ -72,6 +72,6 @@ class Options(NamedTuple):
             precision,
             exposures,
             accelerator,
-            smallest,
+            target,
             extrapolate,
         )

@@ -27,7 +27,7 @@ from capax.planning.question import Question
 from capax.planning.results import (
     Frontier,
     Precision,
-    Smallest,
+    Target,
 )
 from capax.specs.spec import whole
 from capax.store.tables import IN_BITS
@@ -47,7 +47,7 @@ def plan(
     precision: Precision = "float32",
     exposures: int | None = None,
     accelerator: Accelerator | None = None,
-    smallest: Smallest = "parameters",
+    target: Target = "parameters",
     extrapolate: bool | None = None,
     **sizes: int | str | Sequence[int] | None,
 ) -> Frontier:
@@ -71,7 +71,7 @@ def plan(
         exposures: times that a training shows each item; where given, the items have to be known by then, else when
             it has converged.
         accelerator: on which the training is reckoned, too (h100 where none is given); of a law in bits, too.
-        smallest: what is to be small, `parameters` or, of a law in bits, `bytes` of the file: then the precision of
+        target: what is to be small, `parameters` or, of a law in bits, `bytes` of the file: then the precision of
             the weights is chosen, too, by a study of what rounding leaves, and `precision` does not count.
         extrapolate: go outside the law's domain, where the given sizes lead there or nothing in it holds the target; by
             default only a law that travels does, such as capacity.
@@ -101,13 +101,13 @@ def plan(
         precision=precision,
         exposures=exposures,
         accelerator=accelerator if accelerator is not None else "h100",
-        smallest=smallest,
+        target=target,
         extrapolate=extrapolate,
     )
     refuse_of_bits(law, budget_bytes=budget_bytes, budget_hours=budget_hours, accelerator=accelerator)
     refuse_early(law, exposures)
-    if smallest == "bytes" and not in_bits:
-        raise LawError(f"smallest: bytes (--target bytes) only for laws in bits, such as capacity; {law.name} is none")
+    if target == "bytes" and not in_bits:
+        raise LawError(f"target: bytes only for laws in bits, such as capacity; {law.name} is none")
     question = Question(law, sizes, items)
     if in_bits:
         return smallest_networks(question, items, options)

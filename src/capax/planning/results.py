@@ -14,7 +14,7 @@ from capax.results import Interval, Measurement, Result
 from capax.text import amount, percent
 
 Precision = Literal["float32", "float64", "bfloat16"]
-Smallest = Literal["parameters", "bytes"]
+Target = Literal["parameters", "bytes"]
 """What a plan makes small."""
 BYTES: dict[str, int] = {"float32": 4, "float64": 8, "bfloat16": 2}
 """Of a parameter."""

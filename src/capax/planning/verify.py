@@ -32,7 +32,7 @@ def refuse_unverified(*, early: bool, by_bytes: bool) -> None:
     """
     if by_bytes:
         raise LawError(
-            "smallest: parameters where the plan is to be verified, got bytes (--target); to see what a file "
+            "target: parameters where the plan is to be verified, got bytes (--target); to see what a file "
             "of its weights keeps, measure it with --keep-weights and quantize the run (capax quantize)"
         )
     if early:

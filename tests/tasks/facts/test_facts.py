@@ -271,7 +271,7 @@ def test_facts_that_a_program_holds_are_written_down(tmp_path: Path) -> None:
     assert capax.Facts.from_data(graph, tmp_path / "graph.jsonl").library_size == 3
     with pytest.raises(CapaxError, match=r"path: a file that ends in \.jsonl"):
         capax.Facts.from_data(triples, tmp_path / "facts.tsv")
-    with pytest.raises(CapaxError, match="the source holds no facts"):
+    with pytest.raises(CapaxError, match="source: holds no facts"):
         capax.Facts.from_data([], tmp_path / "none.jsonl")
 
 

@@ -85,7 +85,7 @@ def test_a_graph_without_directions_does_not_say_which_node_is_the_key() -> None
     graph = nx.Graph()
     graph.add_node("b")
     graph.add_edge("a", "b")
-    with pytest.raises(FactsError, match="facts: the graph is undirected"):
+    with pytest.raises(FactsError, match="source: the graph is undirected"):
         list(facts_of(graph))
 
 
@@ -110,7 +110,7 @@ def test_a_source_without_facts_has_none(source: Any) -> None:
         (
             [{"key": "a", "answer": "b"}, {"key": "c", "answer": "d", "relation": "r"}],
             {},
-            "facts: row 1: 'relation', which the first dictionary lacks",
+            "source: row 1: 'relation', which the first dictionary lacks",
         ),
         ([("a", "b"), ("a", " ")], {}, "row 1: the answer is empty"),
         ([("a", None)], {}, "row 0: the answer is missing"),
@@ -138,6 +138,6 @@ def test_pairs_become_a_task(tmp_path: Path) -> None:
 def test_a_source_without_facts_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "old.jsonl"
     path.write_text("old")
-    with pytest.raises(FactsError, match="the source holds no facts"):
+    with pytest.raises(FactsError, match="source: holds no facts"):
         capax.Facts.from_data([], path)
     assert path.read_text() == "old"

@@ -66,7 +66,7 @@ def refusal(path: Path) -> str:
     with pytest.raises(FactsError) as refused:
         list(read(path))
     message = str(refused.value)
-    assert message.startswith("facts: ")
+    assert message.startswith("library: ")
     assert "\n" not in message
     assert len(message) < 400 + len(str(path))
     return message.replace(str(path), "FILE")

@@ -40,7 +40,7 @@ def refusal(path: Path, **names: str) -> str:
     with pytest.raises(FactsError) as refused:
         list(read(path, **names))
     message = str(refused.value)
-    assert message.startswith("facts: ")
+    assert message.startswith("library: ")
     assert "\n" not in message
     assert len(message) < 400 + len(str(path))
     return message.replace(str(path), "FILE")
@@ -264,8 +264,8 @@ def test_a_cell_of_the_longest_length_is_read(tmp_path: Path) -> None:
         ("a,a,b", {"key": "a", "answer": "b"}, "FILE has two columns 'a'"),
         ("key,answer,subject,object", {}, "which holds what?"),
         ("subject,of,object,note", {}, "which holds what?"),
-        ("subject,relation,predicate,object", {}, "'relation' and 'predicate' of FILE: name one with --relation"),
-        ("key,answer,weight,count", {}, "'weight' and 'count' of FILE: name one with --weight"),
+        ("subject,relation,predicate,object", {}, "columns 'relation' and 'predicate'; name one with --relation"),
+        ("key,answer,weight,count", {}, "columns 'weight' and 'count'; name one with --weight"),
         (",".join(f"c{number}" for number in range(40)), {}, "'c9' and 30 more"),
     ],
 )
@@ -278,7 +278,7 @@ def test_columns_that_cannot_be_told_are_listed(tmp_path: Path, header: str, nam
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path, made: Callable[[Path], None]) -> None:
     path = tmp_path / "a.tsv"
     made(path)
-    with pytest.raises(FactsError, match=r"facts: "):
+    with pytest.raises(FactsError, match=r"library: "):
         read(path)
 
 

@@ -60,7 +60,7 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
         _named(header, name, role, source) for name, role in zip(named, Names._fields, strict=True)
     )
     if weight is None:
-        weight = _called(lower, WEIGHTS, (key, answer, relation), f"{source}: name one with --weight")
+        weight = _called(lower, WEIGHTS, (key, answer, relation), "weight", source)
     rest = [place for place in range(len(header)) if place != weight]
 
     def column(name: str) -> int:
@@ -81,13 +81,13 @@ def find(header: Sequence[str], named: Names, source: str) -> Columns:
     if key is None or answer is None:
         raise _unclear(header, source)
     if relation is None:
-        relation = _called(lower, RELATIONS, (key, answer, weight), f"{source}: name one with --relation")
+        relation = _called(lower, RELATIONS, (key, answer, weight), "relation", source)
     found = Columns(key, relation, answer, weight)
     for place in (place for place in found if place is not None):
         if found.count(place) > 1:
-            raise FactsError(f"facts: {source}: column {header[place]!r:.80} cannot have two roles")
+            raise FactsError(f"{source}: column {header[place]!r:.80} cannot have two roles")
         if header.count(header[place]) > 1:
-            raise FactsError(f"facts: {source} has two columns {header[place]!r:.80}")
+            raise FactsError(f"{source} has two columns {header[place]!r:.80}")
     return found
 
 
@@ -108,7 +108,7 @@ def by_name(
     """The cells of rows that name them, in the order of the first one's names.
 
     Args:
-        source: name that messages begin with, before the number of a row.
+        source: what messages begin with: the field, and which file or object, before the number of a row.
         first: what the first row is called.
 
     Raises:
@@ -120,7 +120,7 @@ def by_name(
             seen.add(names)
             for name in row:
                 if name not in header and _has_a_role(name, header, columns, named):
-                    raise FactsError(f"facts: {source} {number}: {name!r:.80}, which {first} lacks")
+                    raise FactsError(f"{source} {number}: {name!r:.80}, which {first} lacks")
         yield number, [row.get(name) for name in header]
 
 
@@ -132,17 +132,20 @@ def _has_a_role(name: str, header: Sequence[str], columns: Columns, named: Names
         return True
 
 
-def _called(lower: Sequence[str], names: Sequence[str], taken: Sequence[int | None], source: str) -> int | None:
+def _called(
+    lower: Sequence[str], names: Sequence[str], taken: Sequence[int | None], role: str, source: str
+) -> int | None:
     """The only column that is called so, if there is one that has no other role."""
     found = [place for place, name in enumerate(lower) if name in names and place not in taken]
     if len(found) > 1:
-        raise FactsError(f"facts: columns {' and '.join(repr(lower[place]) for place in found)} of {source}")
+        called = " and ".join(repr(lower[place]) for place in found)
+        raise FactsError(f"{source} has columns {called}; name one with --{role}")
     return found[0] if found else None
 
 
 def _unclear(header: Sequence[str], source: str) -> FactsError:
     return FactsError(
-        f"facts: {source} has {_list(header)}; which holds what? Name them with --key, --answer and, where there is "
+        f"{source} has {_list(header)}; which holds what? Name them with --key, --answer and, where there is "
         "one, --relation"
     )
 
@@ -151,7 +154,7 @@ def _named(header: Sequence[str], name: str | None, role: str, source: str) -> i
     if name is None:
         return None
     if name not in header:
-        raise FactsError(f"facts: {source} has no column {name!r:.80} (--{role}); it has {_list(header)}")
+        raise FactsError(f"{source} has no column {name!r:.80} (--{role}); it has {_list(header)}")
     return header.index(name)
 
 
@@ -171,7 +174,7 @@ def facts(
 
     Args:
         rows: the number of each and its cells: strings, or numbers, which are taken as they are printed.
-        source: name that messages begin with.
+        source: what messages begin with: the field, and which file or object.
         unit: what the numbers count.
 
     Raises:
@@ -188,7 +191,7 @@ def facts(
                 1.0 if weight_at is None else positive(cells[weight_at]),
             )
         except ValueError as problem:
-            raise FactsError(f"facts: {source}, {unit} {number}: {problem}") from None
+            raise FactsError(f"{source}, {unit} {number}: {problem}") from None
         yield fact
 
 

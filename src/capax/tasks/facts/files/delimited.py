@@ -39,7 +39,9 @@ def columns_by_place(path: Path, named: Names) -> str | None:
     header = _header(_filled(rows), path)
     if known_by_name(header, named):
         return None
-    columns = {role: place for role, place in find(header, named, str(path))._asdict().items() if place is not None}
+    columns = {
+        role: place for role, place in find(header, named, f"library: {path}")._asdict().items() if place is not None
+    }
     return ", ".join(f"{header[place]} ({role})" for role, place in columns.items())
 
 
@@ -57,17 +59,17 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as problem:
         endless = f"a cell of more than {csv.field_size_limit()} characters; do its quotes end?"
         what = endless if "field limit" in str(problem) else f"broken CSV ({problem})"
-        raise FactsError(f"facts: {path}, line {number}: {what}") from None
+        raise FactsError(f"library: {path}, line {number}: {what}") from None
 
 
 def _table(rows: Iterator[tuple[int, list[str]]], path: Path, named: Names) -> Iterator[Fact]:
     filled = _filled(rows)
     header = _header(filled, path)
-    columns = find(header, named, str(path))
+    columns = find(header, named, f"library: {path}")
     below = _of_width(filled, len(header), path)
     if named.relation is None and columns.relation is not None:
         below = _below(header[columns.relation], columns.relation, below, path)
-    yield from facts(below, columns, str(path))
+    yield from facts(below, columns, f"library: {path}")
 
 
 def _filled(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
@@ -77,7 +79,7 @@ def _filled(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[s
 def _header(filled: Iterator[tuple[int, list[str]]], path: Path) -> list[str]:
     _, header = next(filled, (0, []))
     if not header:
-        raise FactsError(f"facts: {path} is empty")
+        raise FactsError(f"library: {path} is empty")
     return [name.strip() for name in header]
 
 
@@ -89,8 +91,8 @@ def _below(
     for number, cells in rows:
         if not known and cells[place].strip() == name:
             raise FactsError(
-                f"facts: {path}, line {number}: {name!r:.80} is in the first line, too, which names the columns; put a "
-                "line such as key, relation, answer before it"
+                f"library: {path}, line {number}: {name!r:.80} is in the first line, too, which names the columns; put "
+                "a line such as key, relation, answer before it"
             )
         yield number, cells
 
@@ -99,6 +101,6 @@ def _of_width(rows: Iterator[tuple[int, list[str]]], width: int, path: Path) -> 
     for number, cells in rows:
         if len(cells) != width:
             raise FactsError(
-                f"facts: {path}, line {number}: {len(cells)} cell{'s' * (len(cells) > 1)}, but the header has {width}"
+                f"library: {path}, line {number}: {len(cells)} cell{'s' * (len(cells) > 1)}, but the header has {width}"
             )
         yield number, cells

@@ -43,17 +43,17 @@ def facts_of(
     named = Names(key, answer, relation, weight)
     if hasattr(source, "edges") and hasattr(source, "is_multigraph"):
         if any(named):
-            raise FactsError("facts: a graph has no columns to name")
+            raise FactsError("source: a graph has no columns to name")
         return _of_edges(source)
     frame = narwhals.from_native(source, pass_through=True)
     if isinstance(frame, narwhals.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, narwhals.DataFrame):
-        columns = find(frame.columns, named, "the frame")
-        return facts(enumerate(frame.iter_rows()), columns, "the frame", "row")
+        columns = find(frame.columns, named, "source: the frame")
+        return facts(enumerate(frame.iter_rows()), columns, "source: the frame", "row")
     if isinstance(source, str | bytes | Mapping) or not isinstance(source, Iterable):
         raise FactsError(
-            "facts: a data frame, a networkx graph, or (key, answer) or (subject, relation, object) tuples or "
+            "source: a data frame, a networkx graph, or (key, answer) or (subject, relation, object) tuples or "
             f"dictionaries, got {type(source).__name__}"
         )
     return _of_rows(source, named)
@@ -67,29 +67,29 @@ def _of_rows(source: Iterable[Any], named: Names) -> Iterator[Fact]:
     every = enumerate(chain([first], rows))
     if isinstance(first, Mapping):
         header = list(map(str, first))
-        columns = find(header, named, "the first dictionary")
-        cells = by_name(_dictionaries(every), header, columns, named, "row", "the first dictionary")
-        yield from facts(cells, columns, "the facts", "row")
+        columns = find(header, named, "source: the first dictionary")
+        cells = by_name(_dictionaries(every), header, columns, named, "source: row", "the first dictionary")
+        yield from facts(cells, columns, "source: the facts", "row")
         return
     if any(named):
-        raise FactsError("facts: tuples have no columns to name")
+        raise FactsError("source: tuples have no columns to name")
     width = len(first) if isinstance(first, tuple | list) else 0
     if width not in WIDTHS:
-        raise FactsError(f"facts: (key, answer) or (subject, relation, object), got {first!r:.80}")
-    yield from facts(_of_width(every, width), WIDTHS[width], "the facts", "row")
+        raise FactsError(f"source: (key, answer) or (subject, relation, object), got {first!r:.80}")
+    yield from facts(_of_width(every, width), WIDTHS[width], "source: the facts", "row")
 
 
 def _of_width(rows: Iterable[tuple[int, Any]], width: int) -> Iterator[tuple[int, Sequence[Any]]]:
     for number, row in rows:
         if not isinstance(row, tuple | list) or len(row) != width:
-            raise FactsError(f"facts: row {number} should have {width} cells, as row 0 has, got {row!r:.80}")
+            raise FactsError(f"source: row {number} should have {width} cells, as row 0 has, got {row!r:.80}")
         yield number, row
 
 
 def _dictionaries(rows: Iterable[tuple[int, Any]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for number, row in rows:
         if not isinstance(row, Mapping):
-            raise FactsError(f"facts: row {number} should be a dictionary, as row 0 is, got {row!r:.80}")
+            raise FactsError(f"source: row {number} should be a dictionary, as row 0 is, got {row!r:.80}")
         yield number, {str(name): value for name, value in row.items()}
 
 
@@ -99,10 +99,12 @@ def _of_edges(graph: Any) -> Iterator[Fact]:
     So is a graph without directions: it does not keep which node of an edge was named first.
     """
     if not graph.is_directed():
-        raise FactsError("facts: the graph is undirected: no edge says which node is the key, as those of a DiGraph do")
+        raise FactsError(
+            "source: the graph is undirected: no edge says which node is the key, as those of a DiGraph do"
+        )
     relational = any(relation is not None for _, (_, relation, _, _) in _edges(graph))
     columns = Columns(0, 1 if relational else None, 2, 3)
-    yield from facts(_edges(graph), columns, "the graph", "edge")
+    yield from facts(_edges(graph), columns, "source: the graph", "edge")
 
 
 def _edges(graph: Any) -> Iterator[tuple[int, tuple[Any, Any, Any, Any]]]:
@@ -122,7 +124,7 @@ def write(source: Any, path: Path, **named: str | None) -> None:
     found = facts_of(source, **named)
     first = next(found, None)
     if first is None:
-        raise FactsError("facts: the source holds no facts")
+        raise FactsError("source: holds no facts")
     with outputs.written(path) as part, part.open("w", encoding="utf-8") as file:
         for fact in chain([first], found):
             fields = {name: value for name, value in fact._asdict().items() if value != ""}

@@ -26,11 +26,11 @@ def read_jsonl(path: Path, named: Names) -> Iterator[Fact]:
     rows = _objects(path)
     number, first = next(rows, (0, {}))
     if not number:
-        raise FactsError(f"facts: {path} is empty")
+        raise FactsError(f"library: {path} is empty")
     header = list(first)
-    columns = find(header, named, str(path))
-    cells = by_name(chain([(number, first)], rows), header, columns, named, f"{path}, line", "the first line")
-    yield from facts(cells, columns, str(path))
+    columns = find(header, named, f"library: {path}")
+    cells = by_name(chain([(number, first)], rows), header, columns, named, f"library: {path}, line", "the first line")
+    yield from facts(cells, columns, f"library: {path}")
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
@@ -41,9 +41,9 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             row = DECODER.decode(line)
         except (ValueError, RecursionError) as problem:
             reason = "nested too deeply" if isinstance(problem, RecursionError) else str(problem)
-            raise FactsError(f"facts: {path}, line {number}: broken JSON ({reason})") from None
+            raise FactsError(f"library: {path}, line {number}: broken JSON ({reason})") from None
         if not isinstance(row, dict):
-            raise FactsError(f"facts: {path}, line {number}: should be a JSON object, got {line.strip()!r:.80}")
+            raise FactsError(f"library: {path}, line {number}: should be a JSON object, got {line.strip()!r:.80}")
         yield number, row
 
 

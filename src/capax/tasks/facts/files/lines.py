@@ -25,18 +25,18 @@ def lines(path: Path) -> Iterator[str]:
     """
     number = 0
     try:
-        with regular(path, "facts", FactsError).open("rb") as file:
+        with regular(path, "library", FactsError).open("rb") as file:
             while raw := file.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(raw) > LONGEST_LINE:
-                    raise FactsError(f"facts: {path}, line {number}: longer than {LONGEST_LINE} bytes")
+                    raise FactsError(f"library: {path}, line {number}: longer than {LONGEST_LINE} bytes")
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
                 if b"\0" in raw:
-                    raise FactsError(f"facts: {path}, line {number}: a null character; is the file UTF-8?")
+                    raise FactsError(f"library: {path}, line {number}: a null character; is the file UTF-8?")
                 yield raw.decode()
     except UnicodeDecodeError as problem:
         wrong = problem.object[problem.start]
-        raise FactsError(f"facts: {path}, line {number}: not UTF-8 (byte 0x{wrong:02x})") from None
+        raise FactsError(f"library: {path}, line {number}: not UTF-8 (byte 0x{wrong:02x})") from None
     except OSError as problem:
-        raise FactsError(f"facts: cannot read {path}: {problem.strerror or problem}") from None
+        raise FactsError(f"library: cannot read {path}: {problem.strerror or problem}") from None

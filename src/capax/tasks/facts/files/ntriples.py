@@ -27,8 +27,8 @@ def read_ntriples(path: Path) -> Iterator[Fact]:
     Raises:
         FactsError: as `lines` and `facts`; for a line that is no triple, with its number.
     """
-    regular(path, "facts", FactsError)
-    yield from facts_of_triples(lambda: _lines(path), str(path), "line")
+    regular(path, "library", FactsError)
+    yield from facts_of_triples(lambda: _lines(path), f"library: {path}", "line")
 
 
 def _lines(path: Path) -> Iterator[Triple]:
@@ -37,13 +37,13 @@ def _lines(path: Path) -> Iterator[Triple]:
         if found is None:
             if line.isspace() or not line or line.lstrip().startswith("#"):
                 continue
-            raise FactsError(f"facts: {path}, line {number}: no triple of RDF: {line.strip()!r:.80}")
+            raise FactsError(f"library: {path}, line {number}: no triple of RDF: {line.strip()!r:.80}")
         parts = found.groups()
         if "\\" in line:
             try:
                 parts = tuple(part and ESCAPED.sub(_character, part) for part in parts)
             except (ValueError, OverflowError) as problem:
-                raise FactsError(f"facts: {path}, line {number}: {problem}") from None
+                raise FactsError(f"library: {path}, line {number}: {problem}") from None
         subject, predicate, named, literal, language = parts
         if subject is not None and (named is not None or literal is not None):
             yield Triple(number, subject, predicate, named, literal, language)

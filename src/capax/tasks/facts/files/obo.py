@@ -25,7 +25,7 @@ def read_obo(path: Path) -> Iterator[Fact]:
         FactsError: as `lines` and `facts`; for a term without an id, a line of these two kinds without a target, and a
             term with two ids.
     """
-    yield from facts(_rows(path), TRIPLES, str(path))
+    yield from facts(_rows(path), TRIPLES, f"library: {path}")
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -47,7 +47,7 @@ def _of_term(found: dict[str, list[tuple[int, str]]], begun: int, path: Path) ->
         return
     ids = found.get("id", [])
     if len(ids) != 1:
-        raise FactsError(f"facts: {path}, line {begun}: a term with {len(ids) or 'no'} id{'s' if ids else ''}")
+        raise FactsError(f"library: {path}, line {begun}: a term with {len(ids) or 'no'} id{'s' if ids else ''}")
     term = _plain(ids[0][1])
     for number, target in found.get("is_a", ()):
         yield number, (term, "is_a", _plain(target))

@@ -20,7 +20,7 @@ def _read_turtle(path: Path) -> Iterator[Fact]:
     try:
         from capax.tasks.facts.files.turtle import read_turtle
     except ImportError:
-        raise FactsError(f"facts: {path}: Turtle is read by rdflib: pip install 'capax[facts]'") from None
+        raise FactsError(f"library: {path}: Turtle is read by rdflib: pip install 'capax[facts]'") from None
     return read_turtle(path)
 
 
@@ -58,12 +58,12 @@ def read(
     named = Names(key, answer, relation, weight)
     kind = path.suffix.lower()
     if kind in TABLES:
-        return _some(TABLES[kind](regular(path, "facts", FactsError), named), path)
+        return _some(TABLES[kind](regular(path, "library", FactsError), named), path)
     if kind not in TRIPLES and not is_wordnet(path):
         raise FactsError(_unknown(path, kind))
     if any(named):
-        raise FactsError(f"facts: {path} has no columns to name; {', '.join(TABLES)} have")
-    return _some(TRIPLES[kind](regular(path, "facts", FactsError)) if kind in TRIPLES else read_wordnet(path), path)
+        raise FactsError(f"library: {path} has no columns to name; {', '.join(TABLES)} have")
+    return _some(TRIPLES[kind](regular(path, "library", FactsError)) if kind in TRIPLES else read_wordnet(path), path)
 
 
 def columns_by_place(path: Path, named: Names) -> str | None:
@@ -83,13 +83,13 @@ def is_wordnet(path: Path) -> bool:
     Raises:
         FactsError: for a path that cannot be looked at.
     """
-    return is_folder(path, "facts", FactsError) and bool(data_files(path))
+    return is_folder(path, "library", FactsError) and bool(data_files(path))
 
 
 def _unknown(path: Path, kind: str) -> str:
     allowed = f"{', '.join([*TABLES, *TRIPLES])}, or a folder with WordNet's data.noun"
     hint = "; RDF/XML is not read: convert it to .nt or .ttl" if kind in XML else ""
-    return f"facts: {allowed}, got {str(path)!r}{hint}"
+    return f"library: {allowed}, got {str(path)!r}{hint}"
 
 
 def _some(found: Iterator[Fact], path: Path) -> Iterator[Fact]:
@@ -98,7 +98,7 @@ def _some(found: Iterator[Fact], path: Path) -> Iterator[Fact]:
         empty = False
         yield fact
     if empty:
-        raise FactsError(f"facts: {path} holds no facts")
+        raise FactsError(f"library: {path} holds no facts")
 
 
 def size(path: Path) -> int:

@@ -32,7 +32,7 @@ def read_turtle(path: Path) -> Iterator[Fact]:
         FactsError: as `lines` and `facts`; for a file of more than `LARGEST` bytes, for what is no Turtle, with its
             line, for a term of more than `LONGEST_CELL` characters, and for terms of more than `MOST_TEXT` in all.
     """
-    regular(path, "facts", FactsError, largest=LARGEST)
+    regular(path, "library", FactsError, largest=LARGEST)
     for _ in lines(path):  # what is no text is told with its line
         pass
     taken = Taken()
@@ -40,12 +40,12 @@ def read_turtle(path: Path) -> Iterator[Fact]:
         with path.open("rb") as file:
             SinkParser(taken, baseURI=BASE, turtle=True).loadStream(file)
     except RecursionError:
-        raise FactsError(f"facts: {path}: nested too deeply") from None
+        raise FactsError(f"library: {path}: nested too deeply") from None
     except Exception as problem:  # rdflib has an error of its own for what is no Turtle, and Python's for the rest
         line, why = getattr(problem, "lines", None), getattr(problem, "_why", problem)
         where = "" if line is None else f", line {line + 1}"
-        raise FactsError(f"facts: {path}{where}: no Turtle: {' '.join(str(why).split())!s:.200}") from None
-    yield from facts_of_triples(lambda: taken.triples, str(path), "triple")
+        raise FactsError(f"library: {path}{where}: no Turtle: {' '.join(str(why).split())!s:.200}") from None
+    yield from facts_of_triples(lambda: taken.triples, f"library: {path}", "triple")
 
 
 class Taken(RDFSink):

@@ -46,7 +46,7 @@ def read_wordnet(folder: Path) -> Iterator[Fact]:
     """
     names = _names(folder)
     for path in data_files(folder):
-        yield from facts(_rows(path, names), TRIPLES, str(path))
+        yield from facts(_rows(path, names), TRIPLES, f"library: {path}")
 
 
 def _synsets(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -57,7 +57,7 @@ def _synsets(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _broken(path: Path, number: int) -> FactsError:
-    return FactsError(f"facts: {path}, line {number}: not as WordNet's database has it")
+    return FactsError(f"library: {path}, line {number}: not as WordNet's database has it")
 
 
 def _names(folder: Path) -> dict[Synset, str]:
@@ -99,4 +99,6 @@ def _rows(path: Path, names: dict[Synset, str]) -> Iterator[tuple[int, tuple[str
         except (IndexError, ValueError):
             raise _broken(path, number) from None
         except KeyError:
-            raise FactsError(f"facts: {path}, line {number}: points to {offset} ({target}), which is missing") from None
+            raise FactsError(
+                f"library: {path}, line {number}: points to {offset} ({target}), which is missing"
+            ) from None
