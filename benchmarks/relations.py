@@ -1,23 +1,29 @@
 """The key-query channel: what packs and products of all heads save, and a search for the key dimension.
 
 Throughput per member: steps of a pack against steps of one member, in turn, one thread, medians over rounds. In the
-same way steps whose products are of all heads at once against steps with a product for each head. The search is that of
-one cell: 128 items in 16 channels, heads 1, 2, 4, 8, 16, two worker processes, the wall clock once.
+same way steps, and counting in contexts, whose products are of all heads at once and of each item once, against those
+with a product for each head, of each item as often as it is in a context. The search is that of one cell: 128 items in
+16 channels, heads 1, 2, 4, 8, 16, two worker processes, the wall clock once.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 from unittest.mock import patch
 
 import torch
 
 from capax import machine, measure
 from capax.models import keyquery, routing
+from capax.models.operations import of_members, softmax
 from capax.specs import Budget, KeyQueryChannel, Relations, Run
+from capax.training.ensemble import Learner
 from capax.training.pack import Pack
 from capax.training.prepare import prepare
 
@@ -49,14 +55,12 @@ WIDE = {
 
 def stepper(case: Case, members: int) -> Callable[[], object]:
     """One step of a pack of so many members."""
-    return step_of(
-        Run(task=Relations(n_items=case.n_items), model=KeyQueryChannel(n_heads=case.n_heads, d_model=16, d_head=6)),
-        members,
-    )
+    model = KeyQueryChannel(n_heads=case.n_heads, d_model=16, d_head=6)
+    return learner_of(Run(task=Relations(n_items=case.n_items), model=model), members).step
 
 
-def step_of(run: Run, members: int) -> Callable[[], object]:
-    """One step of so many members of a run."""
+def learner_of(run: Run, members: int) -> Learner:
+    """What trains so many members of a run."""
     size = run.task.library_size
     pack = Pack(
         run.task,
@@ -69,7 +73,7 @@ def step_of(run: Run, members: int) -> Callable[[], object]:
         mixed=False,
         one_library=False,
     )
-    return prepare(pack).step
+    return prepare(pack)
 
 
 def seconds(step: Callable[[], object], times: int = 10) -> float:
@@ -80,19 +84,30 @@ def seconds(step: Callable[[], object], times: int = 10) -> float:
 
 
 def one_by_one(step: Callable[[], object]) -> Callable[[], object]:
-    """The same step with a product for each head."""
+    """The same with a product for each head, of each item as often as it is in a context."""
 
-    def joined(self: object, mixed: torch.Tensor, shared: dict[str, torch.Tensor]) -> torch.Tensor:
-        return (mixed @ shared["output"]).sum(1)
+    def product(rows: torch.Tensor, matrices: torch.Tensor) -> torch.Tensor:
+        return rows[:, None] @ matrices
+
+    def matrices_alone(self: Any, items: torch.Tensor, n_read: int) -> dict[str, torch.Tensor]:
+        return dict(self.parameters) | {"scale": self.scale}
+
+    def in_contexts(
+        self: Any, items: torch.Tensor, chosen: torch.Tensor, shared: dict[str, torch.Tensor], training: bool = False
+    ) -> torch.Tensor:
+        x = of_members(items, chosen)
+        query, key, value = (x[:, None] @ shared[name][:, :, None] for name in ("query", "key", "value"))
+        scores = query @ key.mT * shared["temperature"][:, :, None, None, None]
+        scores.diagonal(dim1=3, dim2=4).fill_(-math.inf)
+        routed = (softmax(scores) @ value @ shared["output"][:, :, None]).sum(1)
+        y = self._compared(x.flatten(1, 2), routed.flatten(1, 2), shared).unflatten(1, chosen.shape[1:])
+        return y @ x.mT * shared["scale"][:, None, None] - shared["threshold"][:, None, None]
 
     def slowly() -> object:
-        def product(rows: torch.Tensor, matrices: torch.Tensor) -> torch.Tensor:
-            return rows[:, None] @ matrices
-
         with (
             patch.object(keyquery, "by_heads", product),
-            patch.object(routing, "by_heads", product),
-            patch.object(routing.RoutingEnsemble, "_joined", joined),
+            patch.object(routing.RoutingEnsemble, "shared_by_contexts", matrices_alone),
+            patch.object(routing.RoutingEnsemble, "outputs_in_contexts", in_contexts),
         ):
             return step()
 
@@ -118,19 +133,20 @@ def main(rounds: int = 15) -> list[dict[str, object]]:
         )
         rows.append({**vars(case), "alone_ms": one, "pack_ms": many, "ratio": ratio})
     for channel, run in WIDE.items():
-        together = step_of(run, 1)
-        apart = one_by_one(together)
-        for step in (apart, together):
-            seconds(step, 3)
-        times = [(seconds(apart), seconds(together)) for _ in range(rounds)]
-        ratio = statistics.median(one / many for one, many in times)
-        one, many = (statistics.median(column) * 1e3 for column in zip(*times, strict=True))
-        print(
-            f"relations  {channel}, 8 heads of 2, width 384: a product for each head {one:5.1f} ms a step, one of all "
-            f"{many:5.1f} ms  ratio {ratio:4.1f}",
-            flush=True,
-        )
-        rows.append({"channel": channel, "for_each_head_ms": one, "of_all_ms": many, "ratio": ratio})
+        learner = learner_of(run, 1)
+        for part, together, often in (("step", learner.step, 10), ("count", partial(learner.evaluate, [0]), 1)):
+            apart = one_by_one(together)
+            for one_part in (apart, together):
+                seconds(one_part, 1)
+            times = [(seconds(apart, often), seconds(together, often)) for _ in range(rounds)]
+            ratio = statistics.median(one / many for one, many in times)
+            one, many = (statistics.median(column) * 1e3 for column in zip(*times, strict=True))
+            print(
+                f"relations  {channel}, 8 heads of 2, width 384: a {part} with a product for each head {one:6.1f} ms, "
+                f"with one of all {many:6.1f} ms  ratio {ratio:4.1f}",
+                flush=True,
+            )
+            rows.append({"channel": channel, "part": part, "apart_ms": one, "together_ms": many, "ratio": ratio})
     torch.set_num_threads(threads)
     started = time.perf_counter()
     run = measure(

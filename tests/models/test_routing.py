@@ -187,24 +187,30 @@ def test_what_is_routed_is_added_up(channel: Any) -> None:
     values=st.sampled_from([{}, {"values": False}, {"d_value": 1}, {"d_value": 4}]),
     d_heads=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     n=st.integers(2, 5),
+    m=st.integers(5, 12),
     contexts=st.integers(1, 3),
     seed=st.integers(0, 1000),
 )
 def test_in_a_context_attention_is_over_its_items(
-    channel: Any, n_heads: int, values: dict[str, Any], d_heads: list[int], n: int, contexts: int, seed: int
+    channel: Any, n_heads: int, values: dict[str, Any], d_heads: list[int], n: int, m: int, contexts: int, seed: int
 ) -> None:
     """Outputs and gradients are those of a loop over each context alone, with whatever values."""
     spec = KeyQueryChannel(n_heads=n_heads, d_model=5, channel=channel, **values)
     ensemble = randomized(spec, 9, d_heads, seed)
-    items = torch.stack([unit_items(contexts, n, 5, seed + e) for e in range(len(d_heads))])
-    found = ensemble.outputs_in_contexts(items, ensemble.shared_by_contexts())
+    items, draws = unit_items(len(d_heads), m, 5, seed), torch.Generator().manual_seed(seed)
+    chosen = torch.stack(
+        [torch.stack([torch.randperm(m, generator=draws)[:n] for _ in range(contexts)]) for _ in d_heads]
+    )
+    shared = ensemble.shared_by_contexts(items, contexts * n)
+    assert ("made" in shared) == (m <= contexts * n)  # both ways are tried
+    found = ensemble.outputs_in_contexts(items, chosen, shared)
     weight = torch.randn(found.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     (found * weight).sum().backward()
     for e, d_head in enumerate(d_heads):
         member = {
             name: p[e].detach().clone().requires_grad_(p.requires_grad) for name, p in ensemble.parameters.items()
         }
-        expected = torch.stack([plain_outputs(spec, member, one, d_head) for one in items[e]])
+        expected = torch.stack([plain_outputs(spec, member, one, d_head) for one in items[e][chosen[e]]])
         assert_same(found[e], expected, 1e-10, "outputs")
         (expected * weight[e]).sum().backward()
         assert_gradients(ensemble, e, member)
@@ -215,7 +221,8 @@ def test_in_a_context_attention_is_over_its_items(
 def test_a_context_of_all_items_is_the_whole_graph(channel: Any, values: dict[str, Any]) -> None:
     ensemble = randomized(KeyQueryChannel(n_heads=2, d_model=5, channel=channel, **values), 6, [4, 2])
     items = unit_items(2, 6, 5, 0)
-    alone = ensemble.outputs_in_contexts(items[:, None], ensemble.shared_by_contexts())[:, 0]
+    every = torch.arange(6).expand(2, 1, 6)
+    alone = ensemble.outputs_in_contexts(items, every, ensemble.shared_by_contexts(items, 6))[:, 0]
     assert_same(alone, outputs(ensemble, items), 1e-12, "outputs")
 
 

@@ -209,11 +209,15 @@ class PairReader(Protocol):
 class ContextReader(Protocol):
     """Ensembles that read the items of contexts (`RoutingEnsemble` says what is given and returned)."""
 
-    def shared_by_contexts(self) -> dict[str, Tensor]:
+    def shared_by_contexts(self, items: Float[Tensor, "e m c"], n_read: int) -> dict[str, Tensor]:
         """What all contexts of a step share, with the `scale` of scores `(e, 1)`."""
 
     def outputs_in_contexts(
-        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor], training: bool = False
+        self,
+        items: Float[Tensor, "e m c"],
+        chosen: Int[Tensor, "e b n"],
+        shared: dict[str, Tensor],
+        training: bool = False,
     ) -> Float[Tensor, "e b n n"]:
         """Scores of each ordered pair of items of each context."""
 

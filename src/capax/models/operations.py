@@ -119,6 +119,11 @@ def looked_up(table: Float[Tensor, "r c"], rows: Int[Tensor, "*batch"]) -> Float
     return table.index_select(0, rows.flatten()).view(*rows.shape, -1)
 
 
+def of_members(tables: Float[Tensor, "e r c"], rows: Int[Tensor, "e b n"]) -> Float[Tensor, "e b n c"]:
+    """Rows of each member's own table, which is not trained."""
+    return tables[torch.arange(len(rows), device=rows.device)[:, None, None], rows]
+
+
 def cross_entropy(logits: Float[Tensor, "*batch v"], targets: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
     """Of each row of scores with its target, in nats."""
     scores, rows = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from capax.models.keyquery import KeyQueryEnsemble, by_heads, side_by_side
 from capax.models.mixers.mixer import normed
-from capax.models.operations import gelu, softmax
+from capax.models.operations import gelu, looked_up, of_members, softmax
 
 
 class RoutingEnsemble(KeyQueryEnsemble):
@@ -69,32 +70,70 @@ class RoutingEnsemble(KeyQueryEnsemble):
         itself = rows[:, None, :, None].expand(-1, self.spec.n_heads, -1, 1)
         return softmax(scores.scatter(3, itself, -math.inf))
 
-    def shared_by_contexts(self) -> dict[str, Tensor]:
-        """What all contexts of a step share: the matrices themselves."""
-        return self.parameters | {"scale": self.scale}
+    def shared_by_contexts(self, items: Float[Tensor, "e m c"], n_read: int) -> dict[str, Tensor]:
+        """What all contexts of a step share: the matrices, and what they make of the items.
+
+        Args:
+            items: each member's vectors.
+            n_read: items of all contexts of the step, each as often as it is read.
+        """
+        shared = self.parameters | {"scale": self.scale}
+        if items.shape[1] > n_read:  # most of them are in no context
+            return shared
+        return shared | {"made": items @ torch.cat([*self._of_items(shared).values()], 2)}
 
     def outputs_in_contexts(
-        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor], training: bool = False
+        self,
+        items: Float[Tensor, "e m c"],
+        chosen: Int[Tensor, "e b n"],
+        shared: dict[str, Tensor],
+        training: bool = False,
     ) -> Float[Tensor, "e b n n"]:
         """a·⟨y_i, x_j⟩ − b of each ordered pair of items of each context; an item with itself says nothing.
 
         Args:
-            items: the vectors of each context.
+            items: each member's vectors.
+            chosen: which of them each context holds.
             shared: as `shared_by_contexts` gives it.
         """
-        contexts, n = items.shape[1:3]
-        flat = items.flatten(1, 2)
-        queries, keys = (by_heads(flat, shared[name]).unflatten(2, (contexts, n)) for name in ("query", "key"))
-        scores = queries @ keys.mT * shared["temperature"][:, :, None, None, None]  # e h b n n
+        made = self._in_contexts(items, chosen, shared)
+        heads = {name: one.unflatten(3, (self.spec.n_heads, -1)).movedim(3, 1) for name, one in made.items()}
+        scores = heads["query"] @ heads["key"].mT * shared["temperature"][:, :, None, None, None]  # e h b n n
         scores.diagonal(dim1=3, dim2=4).fill_(-math.inf)
         attention = softmax(scores)
-        if self.spec.values:
-            values = by_heads(flat, shared["value"]).unflatten(2, (contexts, n))
-            routed = self._joined((attention @ values).flatten(2, 3), shared)
+        if "compared" in made:
+            mixed = (attention @ heads["value"]).movedim(1, 3).flatten(3)
+            similar = mixed @ made["compared"].mT
         else:
-            routed = (attention.sum(1) @ items).flatten(1, 2)
-        y = self._compared(flat, routed, shared).unflatten(1, (contexts, n))
-        return y @ items.mT * shared["scale"][:, None, None] - shared["threshold"][:, None, None]
+            x = of_members(items, chosen)
+            if self.spec.values:
+                routed = self._joined((attention @ heads["value"]).flatten(2, 3), shared)
+            else:
+                routed = (attention.sum(1) @ x).flatten(1, 2)
+            similar = self._compared(x.flatten(1, 2), routed, shared).unflatten(1, chosen.shape[1:]) @ x.mT
+        return similar * shared["scale"][:, None, None] - shared["threshold"][:, None, None]
+
+    def _in_contexts(
+        self, items: Float[Tensor, "e m c"], chosen: Int[Tensor, "e b n"], shared: dict[str, Tensor]
+    ) -> dict[str, Float[Tensor, "e b n _"]]:
+        """What the matrices make of each context's items, all heads side by side."""
+        matrices = self._of_items(shared)
+        if "made" in shared:
+            first = torch.arange(len(chosen), device=chosen.device)[:, None, None] * items.shape[1]
+            made = looked_up(shared["made"].flatten(0, 1), first + chosen)
+        else:
+            made = of_members(items, chosen) @ torch.cat([*matrices.values()], 2)[:, None]
+        return dict(zip(matrices, made.split([one.shape[2] for one in matrices.values()], 3), strict=True))
+
+    def _of_items(self, parameters: dict[str, Tensor]) -> dict[str, Float[Tensor, "e c _"]]:
+        """What items are multiplied by, all heads side by side.
+
+        Values of few channels are compared in those, not in all: ⟨v W_O, x⟩ = ⟨v, x W_Oᵀ⟩.
+        """
+        found: dict[str, Tensor] = {name: parameters[name] for name in ("query", "key", "value") if name in parameters}
+        if self.spec.channel == "softmax" and "output" in parameters:
+            found["compared"] = parameters["output"].mT
+        return {name: side_by_side(one) for name, one in found.items()}
 
     def _joined(self, mixed: Float[Tensor, "e h b v"], shared: dict[str, Tensor]) -> Float[Tensor, "e b c"]:
         """What the heads route, together."""

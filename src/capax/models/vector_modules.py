@@ -13,6 +13,7 @@ from torch import Tensor
 
 from capax.errors import SpecError
 from capax.models.module import Modules
+from capax.models.operations import of_members
 
 
 class ExampleModules(Modules):
@@ -52,7 +53,7 @@ class PairModules(Modules):
     def shared(self, items: Float[Tensor, "g m c"], training: bool = False) -> dict[str, Tensor]:
         """The scores of all pairs of the whole graph: every item is the context of every other."""
         every = items.expand(self.n_members, -1, -1)[:, None]
-        return self.shared_by_contexts() | {"scores": self.asked(every, training=training)[:, 0]}
+        return self._scale() | {"scores": self.asked(every, training=training)[:, 0]}
 
     def outputs(
         self, sources: Float[Tensor, "e b c"], rows: Int[Tensor, "e b"], shared: dict[str, Tensor]
@@ -61,13 +62,21 @@ class PairModules(Modules):
         scores = shared["scores"]
         return scores.gather(1, rows[:, :, None].expand(-1, -1, scores.shape[2]))
 
-    def shared_by_contexts(self) -> dict[str, Tensor]:
+    def shared_by_contexts(self, items: Float[Tensor, "e m c"], n_read: int) -> dict[str, Tensor]:
+        """The scale of scores."""
+        return self._scale()
+
+    def _scale(self) -> dict[str, Tensor]:
         """The scale of scores: they are counted as they are."""
         first = next(one for one in self.parameters.values() if one.is_floating_point())
         return {"scale": first.new_ones(self.n_members, 1)}
 
     def outputs_in_contexts(
-        self, items: Float[Tensor, "e b n c"], shared: dict[str, Tensor], training: bool = False
+        self,
+        items: Float[Tensor, "e m c"],
+        chosen: Int[Tensor, "e b n"],
+        shared: dict[str, Tensor],
+        training: bool = False,
     ) -> Float[Tensor, "e b n n"]:
         """Scores of each ordered pair of items of each context."""
-        return self.asked(items, training=training)
+        return self.asked(of_members(items, chosen), training=training)

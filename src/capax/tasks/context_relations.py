@@ -119,8 +119,8 @@ class ContextLibrary(Library[Any]):
         return self.signs[: len(chosen)].flatten(1).gather(1, pairs.flatten(1)).view(pairs.shape)
 
     def shared(self, model: ContextReader, purpose: Purpose, n_rows: int) -> dict[str, Tensor]:
-        """The channel's matrices."""
-        return model.shared_by_contexts()
+        """What the channel makes of the items; `n_rows` contexts are read."""
+        return model.shared_by_contexts(self.items, n_rows * self.unseen.shape[2])
 
     def outputs(
         self, model: ContextReader, batch: ContextBatch, purpose: Purpose, shared: dict[str, Tensor]
@@ -128,8 +128,7 @@ class ContextLibrary(Library[Any]):
         """Scores above the threshold: in contexts to learn from, or when counting in unseen ones, over the scale."""
         training = purpose == "loss"
         chosen = self._chosen(self.learned if training else self.unseen, batch)
-        member = torch.arange(len(chosen), device=chosen.device)[:, None, None]
-        outputs = model.outputs_in_contexts(self.items[member, chosen], shared, training=training)
+        outputs = model.outputs_in_contexts(self.items, chosen, shared, training=training)
         return outputs if training else outputs / shared["scale"][:, None, None].abs()
 
     def pair_outputs(self, model: ContextReader) -> Float[np.ndarray, "m m"]:
