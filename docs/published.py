@@ -315,7 +315,7 @@ def deeper() -> str:
     wide = np.log(high / low)
     return (
         f"Does the law predict deeper networks? Fitted to those of up to {SHALLOW} layers, its 95 % intervals contain "
-        f"{', '.join(parts[:-1])} and {parts[-1]}; in brackets measured by predicted. With the law that ships, the "
+        f"{', '.join(parts[:-1])} and {parts[-1]}; in brackets: measured / predicted. With the law that ships, the "
         f"interval for 32 layers is {wide[1] / wide[0]:.1f} times as wide as that for 8, on a logarithmic scale.\n"
     )
 

@@ -1,11 +1,14 @@
 """Draws the runs in docs/reproduced, and writes verdicts and figures into reproduced.md: `python docs/reproduced.py`.
 
+How many there are of each goes into the README.
+
 In the folder lies what `capax reproduce PAPER --scale SCALE` wrote: the store of the runs and the verdicts on them. A
 test judges the stores anew and compares the page.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -21,6 +24,7 @@ from capax.papers.reproduce import JudgedClaim, JudgedRecipe, Reproduction, figu
 
 FOLDER = Path(__file__).with_name("reproduced")
 PAGE = Path(__file__).with_name("reproduced.md")
+README = Path(__file__).parents[1] / "README.md"
 SCALES = ("paper", "small", "demo")
 IN_PART = "paper, in part"
 COLUMNS = ("paper", IN_PART, "small", "demo")
@@ -60,8 +64,8 @@ def section(one: Reproduction) -> list[str]:
     lines = [
         f"## {one.source}, scale {one.scale}{named and ',' + named}",
         "",
-        f"Of the paper's claims: {', '.join(f'{one.count(answer)} {answer}' for answer in MARKS)}. `capax reproduce "
-        f"{one.paper}{named} --scale {one.scale}`: {one.seconds / 60:.0f} min of processes; capax "
+        f"{one.verdicts().capitalize()}. `capax reproduce {one.paper}{named} --scale {one.scale}`: "
+        f"{one.seconds / 60:.0f} min of processes; capax "
         f"{one.versions['capax']}, torch {one.versions['torch']}.{runs}",
     ]
     for kind, words in KINDS.items():
@@ -79,16 +83,32 @@ def section(one: Reproduction) -> list[str]:
     return [*lines, *pictures, ""]
 
 
-def summary(every: Sequence[Reproduction]) -> list[str]:
-    """Every claim of the papers, and its verdict at each scale."""
+def verdicts(every: Sequence[Reproduction]) -> dict[tuple[str, str, str], dict[str, str]]:
+    """Of every claim of the papers its source, figure and words, and its verdict at each scale."""
     answers: dict[tuple[str, str, str], dict[str, str]] = {}
     told = {("harma2024", *claim): answer for claim, answer in night.told().items()}  # without a claim's value
     for one in every:
         for recipe, claim in one.claims("the paper's"):
             row = answers.setdefault((one.paper, recipe.figure, _said(claim)), {})
-            row[one.scale] = MARKS[claim.answer]
+            row[one.scale] = claim.answer
             if (answer := told.get((one.paper, recipe.figure, f"{claim.says} ({claim.standing})"))) is not None:
-                row[IN_PART] = MARKS[answer]
+                row[IN_PART] = answer
+    return answers
+
+
+def counts(every: Sequence[Reproduction]) -> list[str]:
+    """How many claims of each source have which verdict at the largest scale."""
+    sources = {one.paper: one.source for one in every if one.claims("the paper's")}
+    found = Counter(
+        (paper, next(answers[scale] for scale in COLUMNS if scale in answers))
+        for (paper, *_), answers in verdicts(every).items()
+    )
+    rows = (_row((source, *(f"{found[paper, answer]}" for answer in MARKS))) for paper, source in sources.items())
+    return [*head("source", *MARKS), *rows]
+
+
+def summary(every: Sequence[Reproduction]) -> list[str]:
+    """Every claim of the papers, and its verdict at each scale."""
     lines = [
         "## Every claim of the papers, at every scale",
         "",
@@ -98,8 +118,9 @@ def summary(every: Sequence[Reproduction]) -> list[str]:
         "",
         *head("source", "figure", "says (how we know)", *COLUMNS),
     ]
-    for (paper, figure, said), found_at in answers.items():
-        lines.append(_row((paper, f"`{figure}`", said, *(found_at.get(scale, "") for scale in COLUMNS))))
+    for (paper, figure, said), answers in verdicts(every).items():
+        marks = (MARKS[answers[scale]] if scale in answers else "" for scale in COLUMNS)
+        lines.append(_row((paper, f"`{figure}`", said, *marks)))
     return [*lines, ""]
 
 
@@ -128,6 +149,12 @@ def page(text: str) -> str:
     return filled(text, "verdicts", "reproduced.py", sections)
 
 
+def readme(text: str) -> str:
+    """The README with the counts of verdicts as they are now."""
+    return filled(text, "verdicts", "reproduced.py", "\n".join(counts(found())))
+
+
 if __name__ == "__main__":
     draw_all()
+    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from doc_scripts import DOCS, alike
+from doc_scripts import DOCS, alike, script
 from versions import pinned
 
 from capax.figures.runs import read
@@ -29,6 +29,11 @@ def test_small_of_every_paper_is_kept_with_every_figure() -> None:
         found = {path.name for path in (DOCS / "reproduced").glob(f"{paper}-small-*.png")}
         assert {re.sub(r"-\d.png$", ".png", name) if name not in drawn else name for name in found} == drawn
         assert all(f"(reproduced/{name})" in (DOCS / "reproduced.md").read_text("utf-8") for name in found)
+
+
+def test_the_readme_counts_the_verdicts() -> None:
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert script("reproduced")["readme"](text) == text, "run python docs/reproduced.py"
 
 
 @pytest.mark.parametrize(

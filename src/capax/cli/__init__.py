@@ -58,7 +58,7 @@ COMMANDS = {
         "reproduce": ("reproduce:reproduce", "Run a paper's figures and tables again, and compare its claims."),
         "verify": ("verify:verify", "Check what a file of weights claims to remember or recognize."),
         "calibrate": ("calibrate:calibrate", "Measure systems of known capacity by the same protocols."),
-        "demo": ("demo:demo", "Measure a small grid, print it and draw it (under 3 minutes on two cores)."),
+        "demo": ("demo:demo", "Measure what six small networks hold, and draw it (under 3 minutes on two cores)."),
         "info": ("info:info", "Show versions, device and threads."),
         "completion": ("completion:completion", "Print a script that completes commands and flags in a shell."),
     },

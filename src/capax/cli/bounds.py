@@ -48,7 +48,7 @@ def _bounds(model: Model, sizes: Sizes, *, bits: int = 32, figure: Path | None =
     Parameters
     ----------
     bits
-        Of a weight.
+        Bits of a weight.
     figure
         Where to draw those that have a value in bits (.png, .pdf or .svg).
     """

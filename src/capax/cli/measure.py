@@ -48,8 +48,8 @@ def _measure(
     Parameters
     ----------
     paper
-        harma2024 (sequences) or mahdavi2024 (associations): what is not given is as that paper states it. [default: as
-        this page says]
+        harma2024 (sequences) or mahdavi2024 (associations): what is not given is as that paper states it. [default: the
+        defaults on this page]
     seed
         Names all random draws; the same seed gives the same result.
     name

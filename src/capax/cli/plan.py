@@ -55,7 +55,7 @@ def _predict(
     level
         Level of the interval.
     extrapolate
-        Answer outside the domain of the law, too. [default: only a law that travels: capacity]
+        Answer outside the domain of the law, too. [default: only with the law of capacity]
     """
     asked = _law(kind, law)
     given = _with_further(sizes, size, single=True)
@@ -85,10 +85,10 @@ def _plan(
     store: Kept = None,
     as_json: Json = False,
 ) -> None:
-    """The architectures that hold so many items, smallest first: of each number of heads (and so on) the smallest.
+    """The architectures that hold so many items, smallest first: the smallest of each depth (and so on).
 
-    Of the model's sizes several values may be given, "1,2,4"; without them those of the law's domain are tried, or, of
-    a law in bits, usual depths and widths at any size. Where no target is given such a law says what a budget holds.
+    Of the model's sizes several values may be given, "1,2,4"; without them those of the law's domain are tried or, with
+    a law in bits, usual depths and widths of any size. Without --items such a law says what a budget holds.
 
     Parameters
     ----------
@@ -101,23 +101,23 @@ def _plan(
     budget_parameters
         Most trainable parameters.
     budget_bytes
-        Most bytes of all parameters; of a law in bits, like the next.
+        Most bytes of all parameters; only with a law in bits, as is the next.
     budget_hours
         Most hours of one training on this machine.
     precision
-        In which bytes are counted, but with --target bytes.
+        Number format in which bytes are counted; --target bytes chooses its own.
     exposures
         Times that a training shows each item, which has to be known by then. [default: as many as convergence takes]
     accelerator
-        On which the training's hours are reckoned, too; of a law in bits. [default: h100]
-    smallest
-        What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (see
+        Also estimate the training's hours on this accelerator; only with a law in bits. [default: h100]
+    target
+        What to make smallest: parameters, or bytes of the file, whose precision is then chosen, too (see
         docs/how-to/quantize.md).
     law
         A file of `capax fit --out`; reference (reference:NAME), fitted to the study that ships with capax; or
         published:harma2024. [default: the one that ships for the task; required where none does]
     extrapolate
-        Go outside the domain of the law. [default: only a law that travels: capacity]
+        Go outside the domain of the law. [default: only with the law of capacity]
     verify
         Say whether the first architecture holds what was promised, by training: by a law in bits its capacity is
         measured, or that of a smaller one that takes no longer than twelve minutes; by a law of counts it learns a
@@ -265,7 +265,10 @@ def _one(kind: type[Task]) -> Flags:
     """The sizes of a task and of its models, one value of each."""
     sizes = {name: (int | None, text) for name, text in (kind.size_fields() | _of_models(kind)).items()}
     along = {
-        law.along: (int | None, f"{law.along.capitalize()} of each item in training, after which it is known.")
+        law.along: (
+            int | None,
+            f"{law.along.capitalize()} of each item in training, to predict what is known by then.",
+        )
         for law in LAWS.values()
         if law.along is not None
     }

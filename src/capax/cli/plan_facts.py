@@ -69,11 +69,11 @@ def _plan(
     budget_hours
         Most hours of one training on this machine.
     precision
-        In which bytes are counted, but with --target bytes.
+        Number format in which bytes are counted; --target bytes chooses its own.
     accelerator
-        On which the training's hours are reckoned, too.
-    smallest
-        What is to be small: parameters, or bytes of the file, whose precision is then chosen, too (see
+        Also estimate the training's hours on this accelerator.
+    target
+        What to make smallest: parameters, or bytes of the file, whose precision is then chosen, too (see
         docs/how-to/quantize.md).
     law
         One in bits: a file of `capax fit --out`, or reference (reference:NAME).

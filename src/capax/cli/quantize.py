@@ -34,7 +34,8 @@ def quantize(
         Keys of runs that were measured with --keep-weights and differ in their seed alone, or their beginnings. All
         restarts count.
     bits
-        Of an integer, 2 to 16, separated by commas: each with one step a tensor, and one for each group.
+        Bits of an integer, 2 to 16, separated by commas; each is tried with one step for a tensor and with one for
+        each group.
     group
         Consecutive weights along the inputs that share a step.
     store

@@ -45,7 +45,8 @@ class Training(Spec):
         since(
             "0.1",
             gt=0,
-            description="Multiplier of it for the gain before the read-out, which sets the temperature of the outputs.",
+            description="Multiplier of the learning rate for the gain before the read-out, which sets the temperature of "
+            "the outputs.",
         ),
     ] = 1.0
     beta1: Annotated[float, since("0.1", ge=0, lt=1, description="The optimizer's decay of mean gradients.")] = 0.9
@@ -67,7 +68,7 @@ class Training(Spec):
     ] = None
     cycle_decay: Annotated[
         float,
-        since("0.1", gt=0, le=1, description="What the highest learning rate of a cycle is of that before it."),
+        since("0.1", gt=0, le=1, description="Ratio of a cycle's highest learning rate to that of the cycle before."),
     ] = 1.0
     cycle_tolerance: Annotated[
         float | None,

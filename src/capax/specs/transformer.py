@@ -73,8 +73,8 @@ class Transformer(Model):
             "0.1",
             ge=1,
             le=LARGEST_SIZE,
-            description="Heads of keys and values, a divisor of n_heads: as many queries share each. n_heads when not "
-            "given.",
+            description="Heads of keys and values, a divisor of n_heads: each is shared by equally many query heads. "
+            "n_heads when not given.",
         ),
     ] = None
     d_model: Annotated[Size, Field(description="Width: channels of a token vector.")] = 32
@@ -108,8 +108,8 @@ class Transformer(Model):
             "0.1",
             ge=1,
             le=LARGEST_SIZE,
-            description="Beside those of the window (of so many when not given), positions that lie a multiple of it "
-            "back are attended to.",
+            description="Besides the window (as wide as this when not given), attend to positions that lie a multiple "
+            "of this back.",
         ),
     ] = None
     ffn: Annotated[
