@@ -45,8 +45,8 @@ class Training(Spec):
         since(
             "0.1",
             gt=0,
-            description="Multiplier of the learning rate for the gain before the read-out, which sets the temperature of "
-            "the outputs.",
+            description="Multiplier of the learning rate for the gain before the read-out, which sets the outputs' "
+            "temperature.",
         ),
     ] = 1.0
     beta1: Annotated[float, since("0.1", ge=0, lt=1, description="The optimizer's decay of mean gradients.")] = 0.9
