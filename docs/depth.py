@@ -1,4 +1,4 @@
-"""Writes what laws.md says of depth at equal parameters, as far as examples/capacity-depth.toml has been run.
+"""Writes what predictions.md says of depth at equal parameters, as far as examples/capacity-depth.toml has been run.
 
 `python docs/depth.py predict` wrote what the law of capacity said before; `python docs/depth.py` writes the page.
 """
@@ -21,7 +21,7 @@ from capax.specs import Run
 from capax.store import tables
 from capax.sweeps.grid import read_study
 
-PAGE = Path(__file__).with_name("laws.md")
+PAGE = Path(__file__).with_name("predictions.md")
 PREDICTED = Path(__file__).with_name("capacity") / "depth-predicted.csv"
 AGAIN = PREDICTED.with_name("depth-predicted-again.csv")
 """What the laws that shipped said of networks before they were measured, knowing some of the others; to 1000 bits."""

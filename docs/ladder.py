@@ -1,4 +1,4 @@
-"""Writes the ladder of laws.md: what the law of capacity said of larger networks, and what they were found to hold.
+"""Writes the ladder of predictions.md: what the law of capacity said of larger networks, and what they hold.
 
 `python docs/ladder.py predict FILE` writes what the law that ships says of networks before they are measured, once and
 for all: a law that is fitted later may know them. `python docs/ladder.py` writes the page. A test compares it.
@@ -20,7 +20,7 @@ from capax.specs import Capacity, Run, Sequences, Transformer
 from capax.sweeps.grid import read_study
 from capax.text import duration
 
-PAGE = Path(__file__).with_name("laws.md")
+PAGE = Path(__file__).with_name("predictions.md")
 FOLDER = Path(__file__).with_name("capacity")
 PREDICTED = {
     "predicted": FOLDER / "ladder-predicted.csv",

@@ -1,4 +1,4 @@
-"""Writes what laws.md says of laws of ours beside those of the papers and what others published: `docs/published.py`.
+"""Writes into predictions.md our laws beside those of the papers and what others published: `docs/published.py`.
 
 The law of capacity is the one that ships; the others are fitted to its data. A test compares the page.
 """
@@ -27,7 +27,7 @@ from capax.planning.fill import Fill
 from capax.planning.known import Seen
 from capax.store import table_files, tables
 
-PAGE = Path(__file__).with_name("laws.md")
+PAGE = Path(__file__).with_name("predictions.md")
 FORMS = ("bits", "power", "ecm", "exponential", "logistic", "polynomial")
 DEGREE = 2
 """Of the polynomial: there are not enough rows for the paper's."""

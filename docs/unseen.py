@@ -18,7 +18,7 @@ import capax
 from capax.specs import Run
 from capax.sweeps.grid import read_study
 
-PAGE = Path(__file__).with_name("laws.md")
+PAGE = Path(__file__).with_name("predictions.md")
 FOLDER = Path(__file__).with_name("capacity")
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VARIED, GRID = EXAMPLES / "capacity-unseen.toml", EXAMPLES / "capacity-grid-unseen.toml"
