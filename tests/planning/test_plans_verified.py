@@ -181,3 +181,8 @@ def test_a_promise_is_kept_in_its_own_unit_and_by_the_family_that_was_planned(mo
     assert [(one.d_model, one.d_head, one.n_heads, one.n_layers) for one in models] == [
         (first.d_model, first.d_head, first.n_heads, first.n_layers)
     ]
+
+
+def test_only_a_plan_can_be_verified() -> None:
+    with pytest.raises(LawError, match=r"frontier: what capax\.plan gives, got None"):
+        capax.verify_plan("reference", None)  # type: ignore[arg-type]

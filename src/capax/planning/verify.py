@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from capax.errors import LawError
+from capax.errors import LawError, shown
 from capax.laws.files import load_law
 from capax.laws.law import Law
 from capax.planning import proxies
@@ -65,9 +65,12 @@ def verify_plan(
         progress: called while training.
 
     Raises:
-        CapaxError: when the library cannot be drawn (fewer prefixes than the target) or the run cannot be stored.
+        CapaxError: for what is no plan, when the library cannot be drawn (fewer prefixes than the target), or when the
+            run cannot be stored.
     """
     law = load_law(law)
+    if not isinstance(frontier, Frontier):
+        raise LawError(f"frontier: what capax.plan gives, got {shown(frontier)}")
     asked = dict(frontier.model_extra or {})
     target = frontier.items
     question = Question(law, asked, target)
