@@ -170,7 +170,8 @@ def _law(kind: type[Any], name: str | None) -> Law:
     chosen = name or ships
     own = "a file of capax fit --out is required, for none ships"
     if chosen is None:
-        raise LawError(f"law: of {kind.unit} {own}")
+        without = f"; capax plan {kind.tag()} needs none" if kind.planner is not None else ""
+        raise LawError(f"law: of {kind.unit} {own}{without}")
     law = load_law(chosen)
     if law.domain_.task_class(law.items) is not kind and not follows(law, kind):
         allowed = f"one of {kind.unit}" if ships else f"of {kind.unit} {own}"

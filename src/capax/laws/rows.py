@@ -22,7 +22,8 @@ def saying(notes: Iterable[str]) -> Iterator[None]:
     try:
         yield
     except LawError as error:
-        raise type(error)("; ".join((str(error), *notes))) from None
+        said = str(error)  # a law within a law may have said them
+        raise type(error)("; ".join((said, *(note for note in notes if note not in said)))) from None
 
 
 @dataclass(frozen=True)
