@@ -90,8 +90,8 @@ def in_bits() -> None:
     fit = seconds(lambda: capax.ExposureLaw().fit(curves))
     drawn = seconds(capax.ExposureLaw().fit(curves).bootstrap, 1)
     print(
-        f"laws  fit of the law of exposures, {len(curves)} points: {fit * 1e3:.0f} ms (goal 1000), 1000 bootstrap fits: "
-        f"{drawn:.1f} s (goal 30)",
+        f"laws  fit of the law of exposures, {len(curves)} points: {fit * 1e3:.0f} ms (goal 1000), 1000 bootstrap "
+        f"fits: {drawn:.1f} s (goal 30)",
         flush=True,
     )
     law = capax.load_law("reference")
