@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -20,7 +21,8 @@ from capax.specs import (
     Sequences,
     Transformer,
 )
-from capax.store import table_files, tables
+from capax.store import Store, table_files, tables
+from capax.store.curves import points
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +141,46 @@ def test_rows_that_remember_nothing_are_counted() -> None:
     assert (len(kept), left_out) == (1, 2)
     with pytest.raises(CapaxError, match=r"^memorized: "):
         tables.above_zero(rows.tail(2), "memorized")
+
+
+def test_items_of_a_file_have_no_points(tmp_path: Path) -> None:
+    """Part of what is known of them is what they have in common: no size of a network tells of that."""
+
+    np.save(tmp_path / "own.npy", np.random.default_rng(0).integers(8, size=(20, 4)))
+    training = capax.Training(max_epochs=150, patience=None, stop_when_complete=False)
+    given, network = (
+        capax.Sequences(seq_len=4, vocab_size=8, library=str(tmp_path / "own.npy")),
+        capax.Transformer(d_model=8, d_head=8),
+    )
+    own, drawn = (
+        capax.measure(task, network, training, restarts=2, device="cpu")
+        for task in (given, capax.Sequences(seq_len=4, vocab_size=8, library_size=20))
+    )
+    assert [run.spec.task.drawn for run in (own, drawn)] == [False, True]
+    assert list(points([own])) == []
+    assert list(points([drawn]))
+
+
+def test_items_that_can_be_held_are_those_of_the_bits_that_can_be_held() -> None:
+
+    with Store(Path(__file__).parents[1] / "docs" / "capacity" / "capacity.db", create=False) as store:
+        runs = [run for _, run in zip(range(20), store.each(), strict=False)]
+    rows = tables.table(runs).filter(pl.col("converged"))
+    assert len(rows)
+    each = {run.key: run.spec.task.information_per_item() for run in runs}
+    for row in rows.iter_rows(named=True):
+        assert row["capacity_items"] * each[row["key"]] == pytest.approx(row["capacity_bits"])
+
+
+def test_operations_are_of_all_items_in_every_epoch_however_they_are_batched() -> None:
+
+    task, model = capax.Sequences(seq_len=4, vocab_size=8, library_size=20), capax.Transformer(d_model=8, d_head=8)
+    whole, parts = (
+        capax.measure(
+            task, model, capax.Training(max_epochs=3, patience=None, batch_size=size), restarts=1, device="cpu"
+        )
+        for size in (20, 7)
+    )
+    assert (whole.steps, parts.steps) == (3, 9)
+    flops = tables.table([whole, parts])["flops"].to_list()
+    assert flops[0] == flops[1] == 3 * 20 * model.operations(task.sizes(), task.scored("loss"))

@@ -11,7 +11,7 @@ from scipy import stats
 
 import capax
 from capax.errors import LawError, TableError
-from capax.laws.capacity import PRIOR, TERMS
+from capax.laws.capacity import PRIOR, TERMS, _mean_of_families
 from capax.laws.compare import compare
 from capax.laws.domain import OutsideDomainWarning
 from capax.laws.files import from_json, to_json
@@ -496,3 +496,54 @@ def test_architectures_that_the_laws_columns_do_not_tell_apart_are_no_repeats() 
     two = pl.concat([rows.with_columns(n_heads=pl.lit(heads)) for heads in (1.0, 4.0)])
     assert capax.CapacityLaw(axes=[]).fit(two).repeats_ == 0
     assert capax.CapacityLaw(axes=[]).fit(two.drop("n_heads")).repeats_ == 40
+
+
+def test_of_bounds_of_an_architecture_the_highest_counts_in_any_order() -> None:
+    rows = drawn(0, rows=40)
+    bounds = pl.DataFrame(
+        {"effective_parameters": [5e4] * 3, "capacity_reached": [2e5, 3e5, 1e5], "capacity_bits": [None] * 3}
+    )
+    for order in ([0, 1, 2], [1, 0, 2], [0, 2, 1]):
+        table = pl.concat([rows.with_columns(capacity_reached="capacity_bits"), bounds[order]], how="diagonal_relaxed")
+        law = capax.CapacityLaw(axes=[]).fit(table)
+        assert law.rows_.library[law.rows_.complete].tolist() == [3e5]
+
+
+def test_a_family_that_sets_the_mean_is_apart_from_it_as_from_that_of_others() -> None:
+    """Of two families each is as far from the other as both means are apart: the error is that of their difference."""
+    mean, error = _mean_of_families(np.array([0.0, 2.0]), np.array([0, 1]), 0.0)
+    assert (mean, error) == (1.0, pytest.approx(2**0.5))
+
+
+def test_a_term_counts_where_it_gains_more_than_two_standard_errors() -> None:
+    rows = drawn(3, rows=40, of=["n_layers", "vocab_size"], n_layers=-0.1)
+    law = capax.CapacityLaw(axes=["n_layers", "vocab_size"]).fit(rows)
+    assert "changes by 0.11 ± 0.062 on average" in law.undetermined_["b"]  # by 1.8 standard errors
+    assert law.parameters_["b"] is None
+
+
+def test_what_families_have_in_common_stays_in_the_intervals() -> None:
+    """Ten families that err by 20 % tell a level as ten measurements do, however many networks each has."""
+    rng, families = np.random.default_rng(0), np.repeat(np.arange(10), 20)
+    missed = rng.normal(0, 0.2, 10)[families] + rng.normal(0, 0.02, 200)
+    size = np.exp(rng.uniform(np.log(600), np.log(10_000), 200))
+    table = {"effective_parameters": size, "vocab_size": 10.0 + families, "capacity_bits": 2 * size * np.exp(missed)}
+    law = capax.CapacityLaw(axes=["vocab_size"]).fit(pl.DataFrame(table))
+    said = law._said(
+        law.bootstrap()[:, :-1], {"effective_parameters": np.array([2500.0]), "vocab_size": np.array([15.0])}
+    )
+    assert said.std() > 0.8 * law.sigma_ / 10**0.5
+
+
+def test_measurements_of_a_kind_that_spreads_more_have_that_share_of_the_variance() -> None:
+    rows = drawn(10, rows=80).with_columns(ffn=pl.Series(["mlp", "none"] * 40))
+    noise = np.exp(np.random.default_rng(11).normal(0, 0.15, 80))
+    uneven = rows.with_columns(
+        capacity_bits=pl.when(pl.col("ffn") == "none").then(pl.col("capacity_bits") * noise).otherwise("capacity_bits")
+    )
+    law = capax.CapacityLaw(axes=["ffn"]).fit(uneven)
+    for kind, times in (("mlp", 1.0), ("none", law.spreads_["ffn=none"])):
+        row = {"effective_parameters": [3e3], "ffn": [kind]}
+        open_ = law._said(law.bootstrap()[:, :-1], law._columns_of(row))[:, 0].var()
+        spread = law.drivers(row)["spread"]
+        assert spread / (1 - spread) == pytest.approx((law.sigma_ * times) ** 2 / open_, rel=0.1)

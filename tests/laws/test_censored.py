@@ -121,3 +121,16 @@ def test_residuals_square_to_the_deviance_and_have_its_derivative(mu: float, val
         (after,), _ = standardized(np.array([mu + step]), observed, sigma)
         (before,), _ = standardized(np.array([mu - step]), observed, sigma)
         assert slope == pytest.approx((after - before) / (2 * step), rel=1e-3, abs=1e-6 / sigma)
+
+
+def test_bounds_that_are_nearly_reached_tell_of_the_spread() -> None:
+    """The score of the Tobit likelihood for the spread is 0 there, with degrees of freedom for the number of values."""
+
+    rng = np.random.default_rng(0)
+    latent = rng.normal(0.0, 1.0, 60)
+    observed = Observed(np.minimum(latent, 0.3), latent >= 0.3)
+    found = solve(lambda theta: (np.full(60, theta[0]), np.ones((60, 1))), {"k": 0.0}, ("k",), observed)
+    z = (found.values["k"] - observed.values) / found.sigma
+    values, bounds = z[~observed.censored], z[observed.censored]
+    told = (bounds * norm.pdf(bounds) / norm.cdf(bounds)).sum()
+    assert values @ values == pytest.approx(found.dof + told, rel=1e-4)

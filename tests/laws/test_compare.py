@@ -10,7 +10,8 @@ from studies import REAL, WITH_PLATEAU, grid, study
 import capax
 from capax.errors import LawError, ReportError
 from capax.figures.predicted import compared
-from capax.laws.compare import compare
+from capax.laws.compare import compare, mape
+from capax.laws.rows import Rows
 from capax.store import table_files
 
 
@@ -211,3 +212,16 @@ def test_errors_are_of_the_same_folds_whichever_laws_are_compared() -> None:
     assert again.predicted_left_out == alone.predicted_left_out
     shuffled = capax.compare(rows.sample(fraction=1, shuffle=True, seed=0), [capax.PowerLaw(**items)]).scores[0]
     assert shuffled.mape_left_out == pytest.approx(alone.mape_left_out, rel=1e-6)
+
+
+def test_a_prediction_above_the_library_counts_as_the_whole_library() -> None:
+
+    columns = {
+        "seq_len": np.array([8.0, 16.0] * 6),
+        "n_heads": np.repeat([1.0, 2.0, 4.0], 4),
+        "d_model": np.tile([16.0, 16.0, 32.0, 32.0], 3),
+    }
+    counts = 10 * columns["n_heads"] * columns["d_model"] / (columns["seq_len"] - 1)
+    law = capax.PowerLaw().fit(pl.DataFrame({**columns, "memorized_above_chance": counts}))
+    half = Rows(columns, counts / 2, counts / 2)
+    assert mape(law, half) == pytest.approx(0.0, abs=1e-9)

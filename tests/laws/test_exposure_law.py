@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 import capax
 from capax.cli import main
 from capax.errors import LawError, TableError
+from capax.laws.exposure import _variances
 from capax.laws.files import from_json, to_json
 from capax.store import Store, table_files, tables
 from capax.store.curves import begun, below_their_library, curves, points
@@ -376,3 +378,32 @@ def test_recipes_are_not_mixed_and_no_other_law_is_of_curves(capsys: pytest.Capt
     code, _, err = run(capsys, "predict", "--law", "reference:power", "--exposures", "100", "--seq-len", "8")
     assert code == 2
     assert "exposures: only for laws in bits" in err
+
+
+def test_the_spread_is_that_of_architectures_and_of_points_within_them() -> None:
+
+    residuals, group = np.array([1.1, 0.9, -1.1, -0.9, 2.0, 2.0]), np.array([0, 0, 1, 1, 2, 2])
+    between, within = _variances(residuals, group)
+    assert (between, within) == (6.0, pytest.approx(0.04))  # of 3 means 2 tell k and a; of 6 points, 5 are told
+
+
+def test_points_that_stray_within_their_curves_widen_the_interval_of_a_new_one() -> None:
+
+    law = capax.ExposureLaw().fit(study(level=0.0))
+    assert law.sigma_ == pytest.approx(0.01, rel=0.15)
+
+
+def test_the_nearer_to_all_that_is_held_the_less_a_share_strays() -> None:
+
+    law = capax.ExposureLaw(n_bootstrap=200).fit(study())
+    early, late = np.log(
+        law.share_draws({"effective_parameters": [2000.0] * 2, "exposures": [50.0, 1e6], "n_layers": [1, 1]})
+    ).std(axis=0)
+    assert late < early / 5
+
+
+def test_the_jackknife_over_architectures_has_two_degrees_of_freedom_fewer_than_there_are() -> None:
+
+    law = capax.ExposureLaw().fit(study(architectures=6))
+    wide, narrow = (np.log(np.divide(*law.parameter_intervals(level)["k"][::-1])) for level in (0.95, 0.5))
+    assert wide / narrow == pytest.approx(stats.t.ppf(0.975, 4) / stats.t.ppf(0.75, 4), rel=1e-6)

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import t as t_distribution
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -21,7 +22,7 @@ from studies import REAL, TABLE_1, capacity, grid, study
 
 import capax
 from capax.errors import CapaxError, LawError, ReportError, TableError
-from capax.laws.domain import OutsideDomainWarning
+from capax.laws.domain import Domain, OutsideDomainWarning
 from capax.laws.files import LAWS, from_json, load_law, save_law, to_json
 from capax.laws.law import Law
 from capax.laws.report import report
@@ -495,3 +496,33 @@ def test_counts_that_a_budget_cut_short_are_noted(reasons: list[Any]) -> None:
     assert cut == ["9 of 18 trainings ended at a budget: counts are what these reached, and no capacities"] * (
         "budget" in reasons
     )
+
+
+def test_draws_of_bounds_tell_as_little_as_the_bounds_themselves() -> None:
+    """Where most libraries were memorized whole, draws spread as the profile does, not as if all counts were known."""
+
+    rows = study(sigma=0.1, library_size=150.0, seed=1)
+    law = capax.PowerLaw(n_bootstrap=300).fit(rows)
+    assert law.rows_.complete.sum() > len(rows) / 2
+    ends = law.parameter_intervals()
+    for place, name in enumerate(law.names):
+        low, high = ends[name]
+        got = law.bootstrap()[:, place].std()
+        half = (high - low) / 2 / stats.t.ppf(0.975, law.solution_.dof)
+        print(name, got, half)
+        assert got == pytest.approx(half, rel=0.35)
+
+
+def test_whether_there_is_a_level_is_decided_by_bic() -> None:
+    """By AIC a level of two parameters would be fitted to these 80 counts, none of which reaches the law's."""
+
+    law = capax.ECM().fit(study(sigma=0.12, seed=2))
+    assert law.undetermined_ == dict.fromkeys(("alpha", "beta"), "no count shows a plateau")
+
+
+def test_the_largest_of_some_kinds_is_that_of_their_own_rows() -> None:
+
+    domain = Domain(
+        ranges={"d_head": (4.0, 64.0)}, kinds={"ffn": ("mlp", "none")}, within={"ffn=none": {"d_head": (4.0, 16.0)}}
+    )
+    assert [domain.largest("d_head", {"ffn": kind}) for kind in ("mlp", "none")] == [64.0, 16.0]

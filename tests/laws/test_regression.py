@@ -91,3 +91,22 @@ def test_of_few_groups_draws_are_as_wide_as_few_groups_leave_open() -> None:
         low, high = np.quantile(draws, [0.025, 0.975])
         held.append(low < 0 < high)
     assert np.mean(held) > 0.86
+
+
+def test_what_groups_have_in_common_is_known_by_one_degree_of_freedom_fewer_than_there_are() -> None:
+
+    groups = np.repeat(np.arange(3), 4)
+    design, y = np.ones((12, 1)), np.random.default_rng(0).normal(size=12)
+    fit = Regression.of(design, y, np.array([np.inf]), common=Common(groups, 0.5))
+    asked: list[float] = []
+
+    class Told:
+        def chisquare(self, dof: float) -> float:
+            asked.append(dof)
+            return dof
+
+        def standard_normal(self, count: int) -> np.ndarray:
+            return np.zeros(count)
+
+    fit.drawn(Told())  # type: ignore[arg-type]
+    assert asked == [pytest.approx(fit.spread_dof), 2]

@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 from synthetic import Made, cells, f1, law, measurement, right_heads, verdicts
 
 from capax.papers.adler2025 import built
+from capax.papers.adler2025.judges import one_head_is_worse
 from capax.papers.recipe import Evidence, Unjudged, _runs, recipes
 from capax.results import Measurement
 from capax.specs import Run
@@ -73,8 +74,8 @@ def test_an_advantage_that_is_to_survive_has_to_be_there(
         runs = recipe.runs("small")
     finally:
         _runs.cache_clear()
-    assert len(runs) == recipe.count("small") == 30
-    most = {"threshold": 12_000, "softmax": 12_000, "block": 3000}
+    assert len(runs) == recipe.count("small") == 36
+    most = {"threshold": 12_000, "softmax": 12_000, "block": 12_000}
 
     def made(run: Run) -> Measurement:
         channel = run.model.channel  # type: ignore[union-attr]
@@ -329,3 +330,17 @@ def test_the_largest_budget_counts_and_the_others_tell_what_more_steps_bring() -
     assert "20 of 20 trainings ended at their budget" in verdict.reason
     assert "after 4000 steps in place of 64000 0.50" in verdict.reason
     assert "after 16000 steps in place of 64000 0.50" in verdict.reason
+
+
+def test_beyond_the_width_channels_of_one_head_are_of_no_use() -> None:
+
+    (recipe,) = recipes("adler2025", "figure-1")
+    one = recipe.runs("demo")[0]
+    runs = []
+    for heads, total, value in ((1, 16, 0.9), (4, 16, 0.5), (1, 32, 0.5), (4, 32, 0.9)):
+        for seed in range(4):
+            run = one.replace(model=one.model.replace(n_heads=heads, d_head=total // heads, d_model=16), seed=seed)
+            runs.append(measurement(run, [10], metrics={"f1": value + 0.001 * seed}))
+    verdict = one_head_is_worse(Evidence(tuple(runs), "demo"))
+    assert "D_K 16" in verdict.reason
+    assert verdict.answer == "differs"

@@ -282,3 +282,10 @@ def test_bends(values: list[float], answer: str) -> None:
 def test_too_little_is_said(ask) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(Unjudged):
         ask()
+
+
+def test_a_flat_end_is_below_a_quarter_of_the_least_that_the_slope_before_may_be() -> None:
+    x, y = [1, 2, 4, 8, 16, 32, 64], [0.0, 0.6, 2.4, 3.0, 3.05, 3.0, 3.1]
+    before, after = ev.slopes([np.log2(x[:4])], y[:4])[0], ev.slopes([np.log2(x[3:])], y[3:])[0]
+    assert ev.FLAT * before.low < after.high < ev.FLAT * before.value
+    assert ev.bends(x, y, 8, "the count", "the batch").answer == "cannot be judged"

@@ -23,6 +23,7 @@ import torch  # noqa: E402
 from capax.models import hf_config  # noqa: E402
 from capax.models.hf_config import causal_model, read_config  # noqa: E402
 from capax.planning.counting import count  # noqa: E402
+from capax.planning.facts_study import fill  # noqa: E402
 from capax.planning.size import model_size, nearest  # noqa: E402
 
 SEVEN = {
@@ -569,3 +570,12 @@ def test_without_transformers_one_line_says_what_to_install(sized: Path, monkeyp
     monkeypatch.setattr(hf_config, "transformers", None)
     with pytest.raises(CapaxError, match=r"capax\[hf\]"):
         model_size(sized)
+
+
+def test_facts_that_fill_it_as_the_study_says_fit_with_even_chances(sized: Path, tmp_path: Path) -> None:
+    """Neither is the probability near an end, where it would be the same without the fill."""
+    count = round(model_size(sized).densities[0].bits * fill(0.99).share / np.log2(40))
+    (tmp_path / "many.tsv").write_text("".join(f"key {n}\tanswer {n % 40}\n" for n in range(count)))
+    asked = model_size(sized, facts=tmp_path / "many.tsv").asked
+    assert asked is not None
+    assert asked.probability == pytest.approx(0.5, abs=0.03)

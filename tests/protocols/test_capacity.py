@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from outcomes import told
 
 import capax
 from capax.cli import main
@@ -296,3 +297,31 @@ def test_a_training_that_ends_within_a_cycle_counts_what_it_recalls_there(limit:
     alone = capax.measure(task, model, training.replace(max_steps=100, time_limit=None), restarts=1)
     assert run.memorized != alone.memorized
     assert run.units != alone.units  # bits are those of the same weights
+
+
+def capacity_run(size: int) -> capax.Run:
+    """Of items of 7.2 bits each."""
+    return capax.Run(
+        task=capax.Sequences(seq_len=3, vocab_size=12, library_size=size),
+        model=capax.Transformer(d_model=4, d_head=4, ffn="none"),
+        training=capax.Training(cycle_steps=20, cycle_tolerance=0.2, time_limit=600),
+        protocol=capax.Capacity(restarts=2),
+    )
+
+
+def test_a_larger_library_that_time_cut_short_counts_where_more_of_it_is_known() -> None:
+
+    run = capacity_run(4)  # of 28.7 bits
+    rounds = iter([[told([20, 25, 26], 4, "converged")] * 2, [told([20, 30, 34], 8, "budget")] * 2])
+    count = capacity(run, run.protocol, lambda *_: next(rounds))  # type: ignore[arg-type]
+    assert count.capacity is not None
+    assert (count.capacity.library_sizes, count.capacity.bits, count.capacity.converged) == ((4, 8), 34.0, False)
+
+
+def test_what_one_restart_did_not_converge_to_is_a_lower_bound() -> None:
+
+    run = capacity_run(100)
+    each = [told([100, 130, 140], 100, "converged"), told([100, 130, 142], 100, "budget")]
+    held = capacity(run, run.protocol, lambda *_: each).capacity  # type: ignore[arg-type]
+    assert held is not None
+    assert (held.converged, held.extrapolated, held.interval) == (False, None, None)

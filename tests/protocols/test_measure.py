@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import told
 from scipy.stats import binom
 
 import capax
@@ -13,7 +14,7 @@ from capax.errors import SpecError
 from capax.protocols import mac, units
 from capax.protocols.count import out_of_time
 from capax.protocols.mac import best_of_restarts_interval, interval_of_counts
-from capax.protocols.perform import perform, perform_together
+from capax.protocols.perform import _Trainer, perform, perform_together
 from capax.protocols.progress import Tracker
 from capax.results import Measurement, ResultError, Search
 from capax.results.overview import trained
@@ -490,3 +491,27 @@ def test_what_the_time_limit_alone_has_ended(
     run = Run(task=SMALL, model=NARROW, training=training, protocol=capax.Mac(restarts=1))
     ended = Outcome(0, 0, SMALL.library_size, 3, 1, 1, steps, reason, (), (), {})
     assert out_of_time(ended, run) is cut
+
+
+def test_a_limit_of_time_is_of_the_whole_measurement() -> None:
+    """What a search's rounds before took is not there for those that follow."""
+
+    run = capax.Run(
+        task=capax.Sequences(seq_len=4, vocab_size=8, library_size=20),
+        model=capax.Transformer(d_model=8, d_head=8),
+        training=capax.Training(time_limit=100.0),
+    )
+    left: list[float] = []
+
+    class Told:
+        busy = 1
+
+        def train(self, pack: Any, *_: Any) -> list[Any]:
+            left.append(pack.seconds)
+            return [told([1.0], 20, "plateau")]
+
+    trainer = _Trainer([run], Told(), "cpu", Tracker(None, run))  # type: ignore[arg-type]
+    for spent in (0.0, 30.0, 90.0):
+        trainer.seconds_before = spent
+        trainer([0], [20], True)
+    assert left == [pytest.approx(100, abs=1), pytest.approx(70, abs=1), pytest.approx(10, abs=1)]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import capax
 from capax.protocols import units
+from capax.protocols.units import LibraryInformation
 from capax.results import Interval, Measurement, Parameters
 
 SHORT = capax.Training(max_epochs=40, lr=3e-3, batch_size=32)
@@ -41,7 +42,7 @@ def test_information_is_what_the_best_weights_code_better_than_a_guess(loss: str
 def test_every_definition_of_one_run() -> None:
     task = capax.Sequences(seq_len=4, vocab_size=8, library_size=60)
     run = capax.measure(task, capax.Transformer(d_model=16, d_head=8), SHORT, restarts=3)
-    found = amounts(run)
+    found = units.amounts(run)
     assert found["items"] == run.memorized
     assert found["items_above_chance"] == run.memorized_above_chance
     assert found["tokens"] == 4 * run.memorized
@@ -145,3 +146,17 @@ def test_facts_without_finite_scores_are_kept_without_groups(tmp_path: Path) -> 
     runs = [capax.measure(task, model, SHORT, restarts=1, seed=seed) for seed in range(4)]
     assert {run.breakdown is None for run in runs} == {True, False}
     assert all((run.memorized == 0) is (run.breakdown is None) for run in runs)
+
+
+def test_bits_that_may_be_negative_have_an_interval_that_may_be() -> None:
+
+    interval = Interval(low=0.0, high=1.0, level=0.95, of="")
+    found = units.amounts(
+        capax.Sequences(seq_len=4, vocab_size=8, library_size=20), 0.0, interval, lambda items: items,
+        lambda items: 9 * items, LibraryInformation((0.1, 0.2, 0.1), (-5.0, -9.0, -7.0), 180.0),
+        Parameters(trainable=10, total=10, effective=None),
+    )  # fmt: skip
+    (signed,) = (one for one in found if one.name == "allen_zhu_bits")
+    assert signed.amount == -5.0
+    assert signed.interval is not None
+    assert signed.interval.low < -5.0 < signed.interval.high

@@ -164,3 +164,10 @@ def test_the_array_of_the_documentation_sweeps_a_study(tmp_path: Path) -> None:
     assert merge(sorted(tmp_path.glob("s-*-of-2.db")), tmp_path / "s.db") == 12
     whole = list(capax.sweep(path, tmp_path / "whole.db", workers=1, device="cpu"))
     assert stored(tmp_path / "s.db") == timeless(whole)
+
+
+def test_the_dearest_packs_are_dealt_forth_and_back() -> None:
+
+    runs = tuple(small(0, epochs=epochs) for epochs in (8, 7, 6, 5, 4, 3, 2, 1))
+    parts = [shards.share(runs, (number, 2)) for number in (1, 2)]
+    assert [[run.training.max_epochs for run in part] for part in parts] == [[8, 5, 4, 1], [7, 6, 3, 2]]

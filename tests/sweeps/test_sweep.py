@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from begun import begun
 from study import STUDY
 
 import capax
@@ -24,6 +25,7 @@ from capax.sweeps.adaptive import sweep_adaptively
 from capax.sweeps.executors import Executor, Here, Job, Report, do
 from capax.sweeps.under_way import SweepProgress, together
 from capax.testing.executors import impossible, small
+from capax.training.checkpoints import folder_of
 
 
 def timeless(runs: list[Measurement]) -> dict[str, Measurement]:
@@ -446,3 +448,12 @@ def test_a_sweep_survives_fifty_kills(tmp_path: Path) -> None:
         study(folder, epochs=EPOCHS)
         kills += _swept_under_fire(folder, kills=10, seed=number)
         _is_undisturbed(folder)
+
+
+def test_a_sweep_of_another_seed_leaves_the_checkpoints_of_a_run_that_goes_on(tmp_path: Path) -> None:
+
+    file = begun(folder_of(small(1), tmp_path / "s.db-checkpoints"), small(1))
+    list(capax.sweep([small(0)], tmp_path / "s.db", workers=1, device="cpu"))
+    assert file.exists()
+    list(capax.sweep([small(1)], tmp_path / "s.db", workers=1, device="cpu"))
+    assert not file.exists()

@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 import torch
+from begun import begun
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import files_of_at_most
 
 from capax.specs import Sequences, Training, Transformer
+from capax.testing.executors import small
 from capax.training import checkpoints, loop
-from capax.training.checkpoints import Checkpoint, CheckpointError, digest
+from capax.training.checkpoints import Checkpoint, CheckpointError, digest, forget
 from capax.training.loop import UNREADABLE, Course, Interrupted, train
 from capax.training.pack import Outcome, Pack, Status
 from capax.training.snapshots import Snapshot
@@ -390,3 +392,12 @@ def test_nothing_is_written_without_a_folder(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     train(pack(max_epochs=1), every=0.0)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_file_stays_while_one_of_its_runs_is_not_kept(tmp_path: Path) -> None:
+
+    file = begun(tmp_path, small(0), small(1))
+    forget(tmp_path, lambda seed: seed == 0)
+    assert file.exists()
+    forget(tmp_path, lambda seed: True)
+    assert not file.exists()

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
+import capax
 from capax.specs import Training
 from capax.tasks.library import Evaluation
 from capax.training.stopping import Information, Record, converged_at
@@ -105,3 +106,17 @@ def test_the_best_end_of_a_cycle_stays_where_time_ends_a_later_one() -> None:
     record.steps = 15
     assert not record.observe(15, recalled(50), 1.0, training, 1.0, "within", out_of_time=True)
     assert (record.best, record.best_epoch) == (60, 10)
+
+
+def test_within_a_cycle_no_evaluation_is_the_best() -> None:
+    """There the learning rate is high: what counts, and whose weights are kept, are ends of cycles."""
+
+    training = capax.Training(schedule="cycles", cycle_steps=2, patience=None)
+    record = Record(library_size=10)
+    five, four = (Evaluation(count, {}, (float(count),), False) for count in (5, 4))
+    assert not record.observe(1, five, 1.0, training, 2.0, "within")
+    assert record.best == -1
+    assert not record.observe(2, four, 1.0, training, 2.0, "end")
+    assert record.observe_cycle(four, Information(8.0, 8.0), training)
+    assert not record.observe(3, five, 1.0, training, 2.0, "within")
+    assert (record.best, record.best_epoch, record.information) == (4, 2, Information(8.0, 8.0))
