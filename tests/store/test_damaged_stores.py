@@ -101,3 +101,26 @@ def test_a_store_that_finds_no_room_is_not_made(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(StoreWriteError, match=r"cannot write .*s\.db: database or disk is full"):
         Store(tmp_path / "s.db")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "measurement = substr(measurement, 1, 500)",
+        "finished = 'never'",
+        "measurement = json_set(measurement, '$.key', '{other}')",
+    ],
+)
+def test_a_damaged_run_takes_no_good_ones_place(tmp_path: Path, three: list[Measurement], change: str) -> None:
+    for name in ("good.db", "bad.db"):
+        with Store(tmp_path / name) as store:
+            store.add(three[0])
+    connection = sqlite3.connect(tmp_path / "bad.db")
+    connection.execute("UPDATE runs SET finished = '2999-01-01T00:00:00+00:00'")
+    connection.execute(f"UPDATE runs SET {change.format(other=three[1].key)}")
+    connection.commit()
+    connection.close()
+    with Store(tmp_path / "good.db") as good, Store(tmp_path / "bad.db") as bad:
+        with pytest.raises(StoreError, match=rf"bad\.db is damaged: run {three[0].key}"):
+            good.take(bad)
+        assert good.runs() == [three[0]]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -284,3 +285,26 @@ def test_a_sweep_that_fails_frees_the_lock(tmp_path: Path) -> None:
         for _ in range(2):
             with pytest.raises(ZeroDivisionError), store.sweeping():
                 raise ZeroDivisionError
+
+
+def test_a_copy_of_the_file_alone_has_all_runs(tmp_path: Path) -> None:
+    """While it is written, too: nothing stays in a log beside it."""
+    with Store(tmp_path / "a.db") as store:
+        for seed in range(2):
+            store.add(measured(seed))
+            shutil.copy(tmp_path / "a.db", tmp_path / "alone.db")
+            with Store(tmp_path / "alone.db", create=False) as alone:
+                assert len(alone.keys()) == seed + 1
+
+
+def test_a_store_that_is_put_in_its_place_stays_as_it_is(tmp_path: Path) -> None:
+    with Store(tmp_path / "b.db") as other:
+        other.add(measured(7))
+        (kept,) = other.keys()
+    with Store(tmp_path / "a.db") as store:
+        store.add(measured(0))
+        (tmp_path / "b.db").replace(tmp_path / "a.db")
+        with pytest.raises(StoreWriteError, match="removed or replaced"):
+            store.add(measured(1))
+    with Store(tmp_path / "a.db", create=False) as found:
+        assert found.keys() == {kept}

@@ -62,8 +62,10 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         if not self._read_only:
             return sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
-        # Without a log beside it the file is all there is, and reading it need not write one.
-        uri = f"{self.path.resolve().as_uri()}?mode=ro{'' if self._log.exists() else '&immutable=1'}"
+        # Where no log has anything, and nobody is about to write one, the file is all there is: reading need not.
+        index = self._log.with_name(self._log.name.removesuffix("wal") + "shm")
+        quiet = not self._log.exists() or (self._log.stat().st_size == 0 and not index.exists())
+        uri = f"{self.path.resolve().as_uri()}?mode=ro{'&immutable=1' if quiet else ''}"
         return sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
 
     def _open(self, create: bool) -> None:
@@ -158,9 +160,21 @@ class Database:
                 yield self._connection
         except sqlite3.Error as error:
             raise StoreWriteError(f"store: {self.path}: {what}: {error}") from None
+        self._bring_in()
         for path, file in self._files.items():  # SQLite writes to a file that has no name any more, and is content
             if identity(path) != file:
                 raise StoreWriteError(f"store: {self.path}: {what}: {path} was removed or replaced meanwhile")
+
+    def _bring_in(self) -> None:
+        """Bring the log into the file unless others read it now.
+
+        So a copy of the file alone, during a sweep or after a kill, lacks nothing, and no log is left to be applied to
+        another file that is put in its place.
+        """
+        with suppress(sqlite3.Error):  # of a full disk, which `settle` tells
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._connection.execute(f"PRAGMA busy_timeout = {1000 * WAIT_SECONDS:.0f}")
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

@@ -14,6 +14,11 @@ from capax.results import Measurement, StopReason
 VERSION = 4
 APPLICATION_ID = 0x63617078  # "capx"
 KEY = re.compile("[0-9a-f]{64}")
+WHOLE = (
+    "CASE WHEN json_valid(measurement) THEN json_extract(measurement, '$.key') = key ELSE 0 END "
+    "AND julianday(finished) IS NOT NULL"
+)
+"""Where a run's measurement is that of its key, and its time is one."""
 NO_KEY = "NOT (typeof(key) = 'text' AND length(key) = 64 AND key NOT GLOB '*[^0-9a-f]*')"
 """SQL for an invalid key: keys are also names of files."""
 

@@ -36,6 +36,7 @@ from capax.store.schema import (
     LABELED_RUNS,
     LABELS,
     SUMMARY_COLUMNS,
+    WHOLE,
     Failure,
     Summary,
     now,
@@ -411,8 +412,13 @@ class Store(Displayed):
         Of one key, the run that finished last counts; failed attempts of a run that is in neither are added up;
         imported rows of both are kept, equal ones of one source once; where they differ, the other store's have a
         number after their source; tags are joined, and of two names that of the other store counts.
+
+        Raises:
+            StoreError: for a run of the other store that is damaged, which might take a good one's place.
         """
         with other._database.unchanged():
+            for (key,) in other._database.read(f"SELECT key FROM runs WHERE NOT ({WHOLE}) LIMIT 1"):
+                raise StoreError(f"store: {other.path} is damaged: run {key}; capax runs delete removes it")
             runs = other._database.read(f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY finished, rowid")
             failures = other._database.read(f"SELECT {', '.join(FAILURE_COLUMNS)} FROM failures ORDER BY failed, rowid")
             called = other._database.read("SELECT key, name, tags FROM labels")
