@@ -117,9 +117,8 @@ def tokens() -> list[str]:
         f1 = mean([run.metrics["f1"] for run in some])
         steps = ", ".join(str(run.members[0].steps) for run in some)
         ended = ", ".join(sorted({str(run.stop_reason) for run in some}))
-        lines.append(
-            f"| {channel}, {heads} | {most} | {f1.value:.2f} ({f1.low:.2f} to {f1.high:.2f}) | {steps} | {ended} |"
-        )
+        ends = f"{max(f1.low, 0):.2f} to {min(f1.high, 1):.2f}"  # F1 ends there, Student's t does not
+        lines.append(f"| {channel}, {heads} | {most} | {f1.value:.2f} ({ends}) | {steps} | {ended} |")
     return lines
 
 

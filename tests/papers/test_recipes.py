@@ -36,7 +36,7 @@ EVERY = [recipe for paper in PAPERS for recipe in recipes(paper)]
 COUNTS = {
     "harma2024": {"demo": 47, "small": 534, "paper": 239},
     "mahdavi2024": {"demo": 63, "small": 350, "paper": 438},
-    "adler2025": {"demo": 69, "small": 339, "paper": 495},
+    "adler2025": {"demo": 69, "small": 333, "paper": 495},
     "morris2025": {"demo": 10, "small": 9, "paper": 22},
     "allenzhu2024": {"demo": 8, "small": 10, "paper": 48},
     "changalidis2025": {"demo": 6, "small": 24},
