@@ -42,7 +42,7 @@ def test_information_is_what_the_best_weights_code_better_than_a_guess(loss: str
 def test_every_definition_of_one_run() -> None:
     task = capax.Sequences(seq_len=4, vocab_size=8, library_size=60)
     run = capax.measure(task, capax.Transformer(d_model=16, d_head=8), SHORT, restarts=3)
-    found = units.amounts(run)
+    found = amounts(run)
     assert found["items"] == run.memorized
     assert found["items_above_chance"] == run.memorized_above_chance
     assert found["tokens"] == 4 * run.memorized
