@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from rich.console import Console
 import capax
 from capax.cli import output
 from capax.results import Measurement
-from capax.store import Store
+from capax.store import Store, table_files
 
 
 @pytest.fixture(autouse=True)
@@ -214,7 +215,12 @@ def test_export(capsys: pytest.CaptureFixture[str], stored: list[Measurement], n
     Path(name).write_text("my notes")
     assert f"export: {name} is there, and no " in refused(capsys, "runs", "export", name)
     assert Path(name).read_text() == "my notes"
-    Path(name).write_text("key,what was there before" if name.endswith("csv") else "PAR1 what was there before")
+    csv, foreign, ours = name.endswith("csv"), pl.DataFrame({"seq_len": [4]}), pl.DataFrame({"key": ["before"]})
+    for there in (foreign, ours):
+        there.write_csv(name) if csv else there.write_parquet(name)
+        if there is foreign:
+            assert f"export: {name} is there, and no table of runs" in refused(capsys, "runs", "export", name)
+            assert (pl.read_csv(name) if csv else pl.read_parquet(name)).equals(foreign)
     assert run(capsys, "runs", "export", name) == f"2 rows written to {name}\n"
     back = pl.read_csv(name) if name.endswith("csv") else pl.read_parquet(name)
     assert back["key"].to_list() == [run.key for run in stored[:2]]
@@ -304,6 +310,15 @@ def test_an_export_of_the_store_counts_once(capsys: pytest.CaptureFixture[str], 
     assert capax.read("capax.db")["key"].to_list() == [one.key for one in stored[:2]]
     run(capsys, "runs", "delete", stored[0].key)  # then the row is all that is left of it
     assert set(capax.read("capax.db")["key"]) == {one.key for one in stored[:2]}
+
+
+def test_a_copy_of_an_export_counts_once(capsys: pytest.CaptureFixture[str], stored: list[Measurement]) -> None:
+    run(capsys, "runs", "export", "monday.csv")
+    shutil.copy("monday.csv", "tuesday.csv")
+    for name in ("monday.csv", "tuesday.csv"):
+        run(capsys, "runs", "import", name, "--store", "new.db")
+    assert capax.read("new.db")["key"].to_list() == [one.key for one in stored[:2]]
+    assert table_files.from_files(["monday.csv", "tuesday.csv"])["key"].to_list() == [one.key for one in stored[:2]]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ import capax
 from capax import devices
 from capax.errors import CapaxError, SpecError
 from capax.models import factory
-from capax.models.module import ModuleEnsemble
+from capax.models.factory import ModuleError
+from capax.models.module import ModuleEnsemble, reported
 from capax.models.module_traits import traits
 from capax.specs import Module, Run, Sequences, Training, Transformer
 from capax.store import table_files, tables
@@ -323,3 +324,12 @@ def test_optimizers_of_matrices_train_any_parameters(name: str, optimizer: str) 
     assert trained.same_when_taken_up(one, 5)
     if devices.rounds_batches_alike():
         assert [o.curve for o in train(one.part([2, 0]))] == [outcomes[member].curve for member in (2, 0)]
+
+
+def test_a_lack_of_memory_in_a_users_module_stays_what_it_is() -> None:
+    """So a sweep tries it again with fewer members at once."""
+    for error in (MemoryError("numpy"), torch.OutOfMemoryError("cuda")):
+        with pytest.raises(type(error)), reported("mine"):
+            raise error
+    with pytest.raises(ModuleError, match="module: mine failed when it was asked"), reported("mine"):
+        raise ValueError("no")

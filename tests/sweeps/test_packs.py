@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from capax.sweeps import packs
 from capax.sweeps.executors import Job, do
 from capax.testing.executors import small
 from capax.training.pack import Pack
-from capax.training.workers import split
+from capax.training.workers import OutOfMemory, Workers, split
 
 
 def long(seed: int = 0) -> capax.Run:
@@ -78,3 +78,14 @@ def test_a_measured_size_is_remembered(tmp_path: Path) -> None:
     assert set(known.values()) <= {1, 2, 4}
     report = do(Job((long(0), long(1)), pack_size=2), lambda: False)
     assert report.pack_size is None, "a known size is not measured again"
+
+
+def test_a_lack_of_memory_while_packs_are_cut_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's module is asked for its size then, and may find none."""
+
+    def cut(*_: object) -> NoReturn:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+
+    monkeypatch.setattr("capax.training.workers.split", cut)
+    with Workers() as workers, pytest.raises(OutOfMemory, match="try a smaller one"):
+        workers.train(packs.whole_pack((small(0),), "cpu"))

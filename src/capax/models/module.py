@@ -214,7 +214,7 @@ def reported(name: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        if isinstance(error, torch.OutOfMemoryError | CapaxError) or MEMORY in str(error):
+        if isinstance(error, torch.OutOfMemoryError | MemoryError | CapaxError) or MEMORY in str(error):
             raise
         raise ModuleError(f"module: {name} failed when it was asked ({said(error)})") from None
 

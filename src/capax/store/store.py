@@ -335,7 +335,7 @@ class Store(Displayed):
         return dict(rows)
 
     def imported(self) -> dict[str, list[dict[str, Any]]]:
-        """The imported rows of each source, in their order, but for those of runs that are in the store themselves."""
+        """The imported rows of each source, in their order; those of a run once, and none of a run in the store."""
         found: dict[str, list[dict[str, Any]]] = {}
         known = self.keys()
         for source, text in self._database.read(IMPORTED_ROWS):
@@ -345,8 +345,11 @@ class Store(Displayed):
                 raise StoreError(f"store: {self.path} is damaged: a row of {source}: {error}") from None
             if not isinstance(row, dict):
                 raise StoreError(f"store: {self.path} is damaged: a row of {source}: {shown(row)}")
-            if row.get("key") not in known:
+            key = row.get("key")
+            if key not in known:
                 found.setdefault(source, []).append(row)
+            if isinstance(key, str) and KEY.fullmatch(key):
+                known.add(key)
         return found
 
     def pack_sizes(self) -> dict[str, int]:

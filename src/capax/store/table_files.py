@@ -18,7 +18,7 @@ from capax.errors import TableError
 from capax.inputs import regular, whole_path
 from capax.store import published
 from capax.store.conditions import where as where
-from capax.store.importing import REQUIRED
+from capax.store.schema import KEY
 from capax.store.tables import GRID
 
 MOST_VALUES = 100_000_000
@@ -71,15 +71,17 @@ def check_export(path: Path) -> None:
         ReportError: when it cannot be written, or is another file.
     """
     _check_ending(path)
-    if path.suffix == ".parquet":
-        outputs.check(path, "export", (b"PAR1", "Parquet file"))
-        return
-    outputs.check(path, "export")
+    parquet = path.suffix == ".parquet"
+    outputs.check(path, "export", *[(b"PAR1", "Parquet file")] * parquet)
     if path.is_file() and path.stat().st_size:
-        with path.open("rb") as file:
-            first = file.readline(200).decode(errors="replace").strip().partition(",")[0]
-        if first not in (*REQUIRED, "key"):
-            raise TableError(f"export: {path} is there, and no table of runs; name another file")
+        if parquet:
+            with _one_line(path):
+                names = [*pl.read_parquet_schema(path)]
+        else:
+            with path.open("rb") as file:
+                names = file.readline(LONGEST_HEADER).decode(errors="replace").strip().split(",")
+        if "key" not in names and not {"source", "memorized"} <= {*names}:  # of imported rows alone it has no keys
+            raise TableError(f"export: {path} is there, and no table of runs that capax wrote; name another file")
 
 
 def _check_ending(path: Path) -> None:
@@ -191,10 +193,20 @@ def _refuse_bombs(path: Path) -> None:
 def from_files(paths: Iterable[Path | str]) -> pl.DataFrame:
     """Several tables (`from_file`) one below the other; a column that one of them lacks is null there.
 
+    Rows of a run, known by its key, are those of the first table that has it: a copy of a file adds nothing.
+
     Raises:
         TableError: as `from_file`, and when a column holds numbers in one and text in another.
     """
+    every, known = [], set[str]()
+    for path in paths:
+        table = from_file(path)
+        if table.schema.get("key") == pl.String:
+            keys = {key for key in table["key"].drop_nulls() if KEY.fullmatch(key)}
+            table = table.filter(~pl.col("key").is_in(known).fill_null(value=False))
+            known |= keys
+        every.append(table)
     try:
-        return pl.concat([from_file(path) for path in paths], how="diagonal_relaxed")
+        return pl.concat(every, how="diagonal_relaxed")
     except PolarsError as error:
         raise TableError(f"data: the tables do not fit each other: {error}") from None

@@ -195,7 +195,9 @@ class UnderWay:
 
     def _not_kept(self, error: BaseException) -> StoreWriteError:
         keys = ", ".join(key[:12] for key in self._unsaved)
-        return StoreWriteError(f"{error}; runs not kept: {keys}; their checkpoints stay in {self._store.checkpoints}")
+        folder = self._store.checkpoints
+        stay = f"their checkpoints stay in {folder}" if any(folder.rglob("*.*")) else "they have no checkpoints"
+        return StoreWriteError(f"{error}; runs not kept: {keys}; {stay}")
 
     def _folder(self, run: Run) -> Path:
         return checkpoints.folder_of(run, self._store.checkpoints)

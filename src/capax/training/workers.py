@@ -94,14 +94,14 @@ class Workers:
             WorkerDied: when a worker process is gone.
             OutOfMemory: when memory cannot be had.
         """
-        if checkpoints is None:
-            packs = split(members, self.workers, self.pack_size)
-        else:
-            packs = resumed(members, checkpoints, self.workers, self.pack_size)
-        self.busy = min(self.workers, len(packs))
-        alone = self.workers == 1 or len(packs) == 1
-        at_once = max(self.workers // len(packs), 1)
         try:
+            if checkpoints is None:
+                packs = split(members, self.workers, self.pack_size)
+            else:
+                packs = resumed(members, checkpoints, self.workers, self.pack_size)
+            self.busy = min(self.workers, len(packs))
+            alone = self.workers == 1 or len(packs) == 1
+            at_once = max(self.workers // len(packs), 1)
             train_on = self._here if alone else self._in_pool
             outcomes = train_on(packs, watch, checkpoints, at_once)
         except BrokenProcessPool:
