@@ -178,3 +178,12 @@ def test_a_merge_that_fails_leaves_nothing(tmp_path: Path, three: list[Measureme
         merge([], tmp_path / "c.db")
     with pytest.raises(ReportError, match="no such folder"):
         merge([tmp_path / "a.db"], tmp_path / "no" / "c.db")
+
+
+def test_rows_of_a_run_are_those_of_the_first_source_that_has_them(tmp_path: Path) -> None:
+    """All of them: a table may have several of one run, such as the points of its curve."""
+    rows = THEIRS.with_columns(key=pl.lit("a" * 64))
+    with Store(tmp_path / "s.db") as store:
+        for source in ("monday", "tuesday"):
+            store.import_rows(rows, source)
+        assert {source: len(found) for source, found in store.imported().items()} == {"monday": len(rows)}

@@ -64,7 +64,10 @@ class Database:
             return sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level=None)
         # Where no log has anything, and nobody is about to write one, the file is all there is: reading need not.
         index = self._log.with_name(self._log.name.removesuffix("wal") + "shm")
-        quiet = not self._log.exists() or (self._log.stat().st_size == 0 and not index.exists())
+        try:
+            quiet = self._log.stat().st_size == 0 and not index.exists()
+        except FileNotFoundError:
+            quiet = True
         uri = f"{self.path.resolve().as_uri()}?mode=ro{'&immutable=1' if quiet else ''}"
         return sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
 

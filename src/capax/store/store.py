@@ -335,9 +335,9 @@ class Store(Displayed):
         return dict(rows)
 
     def imported(self) -> dict[str, list[dict[str, Any]]]:
-        """The imported rows of each source, in their order; those of a run once, and none of a run in the store."""
+        """The imported rows of each source, in order; of a run those of one source, and none of a run in the store."""
         found: dict[str, list[dict[str, Any]]] = {}
-        known = self.keys()
+        known, first = self.keys(), dict[str, str]()
         for source, text in self._database.read(IMPORTED_ROWS):
             try:
                 row = json.loads(text)
@@ -346,10 +346,10 @@ class Store(Displayed):
             if not isinstance(row, dict):
                 raise StoreError(f"store: {self.path} is damaged: a row of {source}: {shown(row)}")
             key = row.get("key")
-            if key not in known:
+            if key in known:
+                continue
+            if not isinstance(key, str) or not KEY.fullmatch(key) or first.setdefault(key, source) == source:
                 found.setdefault(source, []).append(row)
-            if isinstance(key, str) and KEY.fullmatch(key):
-                known.add(key)
         return found
 
     def pack_sizes(self) -> dict[str, int]:
