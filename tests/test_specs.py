@@ -146,8 +146,9 @@ ONLY_WITH: dict[str, tuple[dict[str, Any], Any]] = {
     "cycle_tolerance": (CYCLES, 0.1),
     "basis_beta": ({"optimizer": "soap"}, 0.9),
     "basis_every": ({"optimizer": "soap"}, 5),
+    "best_by": ({"stop_when_complete": False}, "loss"),
 }
-"""Fields of a training that only some schedule or optimizer has, and another value of each."""
+"""Fields of a training that only some kind of training has, and another value of each."""
 
 
 @pytest.mark.parametrize("field", ONLY_WITH)
@@ -156,8 +157,13 @@ def test_a_field_of_some_trainings_changes_their_key_and_is_refused_of_others(fi
     having = Training(**needed)
     changed = having.replace(**{field: value})
     assert BASE.replace(training=changed).key() != BASE.replace(training=having).key()
-    with pytest.raises(SpecError, match=rf"^{field}: only with (schedule|optimizer) '\w+', got {value}$"):
+    with pytest.raises(SpecError, match=rf"^{field}: only with (\w+ '\w+'|\w+ false), got {value}$"):
         BASE.replace(training=Training(**{field: value}))
+
+
+def test_the_best_of_cycles_is_by_bits_alone() -> None:
+    with pytest.raises(SpecError, match=r"^best_by: not with schedule 'cycles', of which bits decide, got loss$"):
+        BASE.replace(training=Training(**CYCLES, stop_when_complete=False, best_by="loss"))
 
 
 @pytest.mark.parametrize("field", CHOICES)

@@ -137,6 +137,7 @@ OTHERS: dict[str, list[tuple[Run, Any]]] = {
     "patience": [(SEQUENCES, 9)],
     "min_loss_drop": [(SEQUENCES, 0.5)],
     "stop_when_complete": [(SEQUENCES, False)],
+    "best_by": [(SEQUENCES.replace(training=SEQUENCES.training.replace(stop_when_complete=False)), "loss")],
     "max_epochs": [(SEQUENCES, 9)],
     "min_steps": [(SEQUENCES, 9)],
     "max_steps": [(SEQUENCES, 9)],

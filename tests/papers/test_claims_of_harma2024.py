@@ -61,6 +61,7 @@ Counted = Callable[[int, int, int], float]
         ("equation-12", 0, as_law, lambda n, h, b: b**3 / 40),
         ("equation-12", 1, lambda n, h, b: 5 * h**2 * b, lambda n, h, b: b**2),
         ("equation-12", 1, lambda n, h, b: 0.005 * h * parameters(h, b), lambda n, h, b: 0.0005 * b * parameters(h, b)),
+        ("equation-12", 2, lambda n, h, b: 24 * b / (n - 1) ** 1.5, lambda n, h, b: 24 * b / n**0.5),
         ("table-1", 1, lambda n, h, b: 500, as_law),
     ],
 )
@@ -110,6 +111,10 @@ def test_counts_level_off_at_the_library_or_below(count: Counted, answer: str, s
 def test_a_library_above_a_plateau_of_the_papers_law_tells_whether_counts_end_there() -> None:
     filled = grid(lambda n, h, b: min(4000 * b / n, 15_500), stop_reason="plateau")
     assert one_verdict("figure-7", 5, filled, "paper").answer == "agrees"
+    rising = grid(lambda n, h, b: 15_500 * (b / 1024) ** 2, stop_reason="plateau")
+    verdict = one_verdict("figure-7", 5, rising, "paper")
+    assert verdict.answer == "agrees"
+    assert verdict.measured.endswith("at 25 of 25 lengths and head counts")
     level = grid(lambda n, h, b: min(4000 * b / n, 12_504), stop_reason="plateau")
     assert one_verdict("figure-7", 5, level, "paper").answer == "differs"
 

@@ -45,6 +45,17 @@ def test_patience_counts_items_where_the_best_is_another() -> None:
     assert record.stop_reason == "plateau"
 
 
+@pytest.mark.parametrize(("best_by", "epoch"), [("recalled", 1), ("loss", 2)])
+def test_the_best_evaluation_recalls_most_or_has_the_lowest_loss(best_by: str, epoch: int) -> None:
+    record = Record(library_size=100)
+    training = Training(best_by=best_by, stop_when_complete=False)
+    found = [(0, None), (70, 0.5), (60, 0.4), (65, 0.45)]
+    for at, (count, loss) in enumerate(found):
+        record.observe(at, recalled(count), loss, training, 1.0)
+    assert record.best_epoch == epoch
+    assert record.best == found[epoch][0]
+
+
 @pytest.mark.parametrize(("stop_when_complete", "reason"), [(False, "converged"), (True, "complete")])
 def test_a_complete_training_converges_where_it_does_not_stop_at_that(stop_when_complete: bool, reason: str) -> None:
     """Also where its budget ends with the cycle."""

@@ -134,6 +134,21 @@ def test_a_complete_library_ends_a_training_unless_it_is_to_go_on() -> None:
     assert (on.memorized, on.stop_reason, on.steps) == (5, "complete", 200)
 
 
+def test_the_weights_of_the_lowest_loss_are_kept() -> None:
+    """A high learning rate, at which losses rise and fall."""
+    fields = {"max_steps": 200, "eval_steps": 10, "lr": 0.3, "patience": None, "stop_when_complete": False}
+    fields |= {"schedule": "constant", "warmup": 0.0}
+    outcome = train(pack(CLASSES, training=Training(**fields, best_by="loss"), keep_weights=True))[0]
+    lowest = min(outcome.curve, key=lambda point: math.inf if point[2] is None else point[2])
+    assert (outcome.epoch_of_best, outcome.memorized) == lowest[:2]
+    assert outcome.epoch_of_best < outcome.epochs
+    most = train(pack(CLASSES, training=Training(**fields), keep_weights=True))[0]
+    assert most.curve == outcome.curve
+    assert most.weights is not None
+    assert outcome.weights is not None
+    assert any((most.weights[name] != kept).any() for name, kept in outcome.weights.items())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [CLASSES, REAL], ids=["classes", "real"])
 def test_an_interrupted_training_ends_as_a_whole_one(

@@ -55,6 +55,7 @@ PROTOCOL = (
     "eval_steps",
     "patience",
     "stop_when_complete",
+    "best_by",
     "min_loss_drop",
     "max_steps",
     "time_limit",

@@ -117,6 +117,14 @@ class Training(Spec):
     stop_when_complete: Annotated[
         bool, since("0.1", description="Stop a training once it recalls its whole library; mls and shatter always do.")
     ] = True
+    best_by: Annotated[
+        Literal["recalled", "loss"],
+        since(
+            "0.1",
+            description="Which evaluation of a training is its best, whose count and weights are kept: the first that "
+            "recalls most (of relations has the largest F1), or that with the lowest mean loss since the one before.",
+        ),
+    ] = "recalled"
     max_epochs: Annotated[
         int | None,
         Field(
@@ -215,10 +223,11 @@ class Training(Spec):
             rate += f", each at {self.cycle_decay:g} of the rate before" if self.cycle_decay != 1 else ""
         of = "the budget" if self.cycle_steps is None else "each"
         warmup = f" after a warm-up over {100 * self.warmup:.3g} % of {of}" if self.warmup else ""
+        best = ", the best by its loss" if self.best_by == "loss" else ""
         every = counted(*((self.eval_every, "epoch") if self.eval_steps is None else (self.eval_steps, "step")))
         return (
             f"{rate}{warmup}, batches of {batch}, {self.precision}{', compiled' if self.compile else ''}, evaluated "
-            f"every {every.removeprefix('1 ')}; until {' or '.join(ends)}"
+            f"every {every.removeprefix('1 ')}{best}; until {' or '.join(ends)}"
         )
 
     def _unusual(self) -> str:
@@ -235,7 +244,7 @@ class Training(Spec):
         return self.cycle_steps is None and (self.schedule != "constant" or self.warmup > 0)
 
     def refuse_idle(self) -> None:
-        """Refuse cycles without their length, and what only cycles or SOAP have; what a run leaves open is filled in.
+        """Refuse what a training of its kind does not use, or lacks; what a run leaves open is filled in before.
 
         Raises:
             ValueError: that names the field.
@@ -246,6 +255,10 @@ class Training(Spec):
             value = getattr(self, name)
             if self.schedule != "cycles" and value != type(self).model_fields[name].default:
                 raise ValueError(f"{name}: only with schedule 'cycles', got {value}")
+        if self.best_by == "loss" and self.stop_when_complete:  # the last evaluation would have to be the best
+            raise ValueError("best_by: only with stop_when_complete false, got loss")
+        if self.best_by == "loss" and self.schedule == "cycles":
+            raise ValueError("best_by: not with schedule 'cycles', of which bits decide, got loss")
         for name in ("basis_beta", "basis_every"):
             value = getattr(self, name)
             if self.optimizer != "soap" and value != type(self).model_fields[name].default:

@@ -17,7 +17,7 @@ KNOWN = "known_bits"
 """The column of bits that are known."""
 
 LATER = (
-    *("max_steps", "time_limit", "patience", "min_loss_drop", "stop_when_complete", "cycle_tolerance"),
+    *("max_steps", "time_limit", "patience", "min_loss_drop", "stop_when_complete", "best_by", "cycle_tolerance"),
     *("eval_every", "eval_steps", "protocol", "restarts"),
 )
 """Fields that say when a training is looked at and ends, and how many there are: its curve does not depend on them."""

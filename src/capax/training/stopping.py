@@ -144,10 +144,13 @@ class Record:
         elif out_of_time or (self.budget is not None and self.steps >= self.budget):
             self.stop_reason = "complete" if self.complete else "budget"
         counts = cycle is None or (cycle == "within" and self.stop_reason is not None)
-        better = counts and evaluation.score > self.score
+        score = evaluation.score
+        if training.best_by == "loss":
+            score = (-math.inf if loss is None else -loss,)
+        better = counts and score > self.score
         if better:
             self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics
-            self.score = evaluation.score
+            self.score = score
             self.information = None  # what a cycle's end knew is not what is kept now
         return better
 

@@ -99,21 +99,22 @@ def linear_in_width(of: Evidence) -> Verdict:
 def saturates_at_library(of: Evidence) -> Verdict:
     """The share of the library at which counts of a length and a head count rise no further: no less than nine tenths.
 
-    A capacity model with a plateau of its own has counts that level off far below the library's size. A library that is
+    They do not where the widest network has nine tenths of the library, or no more than the one before it has. A
+    capacity model with a plateau of its own has counts that level off far below the library's size. A library that is
     below all plateaus of Table 1 is full before one is seen: that it fills tells nothing.
     """
     rising = sorted(above_chance(of), key=lambda run: field(run, "d_model"))
     series = grouped(rising, lambda run: (field(run, "seq_len"), field(run, "n_heads")))
     widest = [runs[-2:] for runs in series.values() if len(runs) > 1]
-    level = [(two, one) for two, one in widest if two.memorized >= STILL * one.memorized]
+    level = [(two, one) for two, one in widest if full(one) or two.memorized >= STILL * one.memorized]
     if not level:
         raise Unjudged("counts of every length and head count still rise at the widest width")
     on_plateaus([run for pair in level for run in pair])
-    shares = [run.memorized / run.library_size for pair in level for run in pair]
+    shares = [one.memorized / one.library_size for _, one in level]
     ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
     measured = f"{' to '.join(ends)} of the library, at {len(level)} of {len(series)} lengths and head counts"
     below = [f"{field(one, 'seq_len')} tokens, {field(one, 'n_heads')} heads" for _, one in level if not full(one)]
-    how = f"counts at the two widest widths, no more than {1 - STILL:.0%} apart"
+    how = f"counts at the widest width, of full libraries or no more than {1 / STILL - 1:.0%} above the one before"
     if below:
         return differs(f"{how}: below {SATURATED:.0%} of the library with {'; '.join(below)}", measured)
     said = f"{how}: at least {SATURATED:.0%} of the library (ours)"
@@ -205,6 +206,19 @@ def heads_are_cheaper(of: Evidence) -> Verdict:
     if heads.high < width.low:
         return differs("width costs less: the intervals do not meet", measured)
     return cannot("the intervals meet", measured)
+
+
+@in_every_reading
+def shorter_are_efficient(of: Evidence) -> Verdict:
+    """The power of the length that memorized tokens a parameter go by."""
+    power = _per_parameter(of, "seq_len", lambda run: float(field(run, "seq_len")))
+    return ev.above(
+        -power,
+        f"tokens per parameter scale as the length to the {power}",
+        "the 95 % interval is below 0",
+        "longer sequences are held better",
+        "the 95 % interval holds 0",
+    )
 
 
 def _per_parameter(of: Evidence, along: str, by: Callable[[Measurement], float]) -> ev.Estimate:
