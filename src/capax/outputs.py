@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from capax.errors import OutputError, ReportError
+from capax.errors import OutputError, ReportError, shown
 
 SQLITE = b"SQLite format 3\0"
 """How every database of SQLite begins, stores among them."""
@@ -36,6 +36,20 @@ BAD_PATH = {
 
 PAGE = (b"<!", "page")
 """How a report begins."""
+
+
+def path_of(given: Path | str, name: str = "out") -> Path:
+    """The path of a file that is to be written.
+
+    Args:
+        name: of the argument that gave it.
+
+    Raises:
+        ReportError: for what is no path.
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise ReportError(f"{name}: a path, got {shown(given)}")
+    return Path(given)
 
 
 def check(path: Path, name: str = "out", ours: tuple[bytes, str] | None = None) -> None:

@@ -84,13 +84,18 @@ OF_TYPES: dict[str, Callable[[Any], Any]] = {
     "only": lambda names: capax.calibrate(names or 5),
     "system": compare,
     "d_model": perceptron.known,
+    "out": lambda path: capax.save_law(capax.load_law(), path),
+    "out:": lambda path: capax.report("missing.db", path),
+    "out: ": lambda path: capax.figure("capacity", "missing.db", out=5 if path is None else path),
+    "save": lambda path: capax.construct(capax.Relations(n_items=4)).save(path),
+    "save:": lambda path: capax.save_run("0", path),
 }
 
 
 @pytest.mark.parametrize("value", [None, 5.5, b"a", "", [["a"]]])
 @pytest.mark.parametrize("name", OF_TYPES)
 def test_python_names_what_has_another_type(name: str, value: Any) -> None:
-    with pytest.raises(CapaxError, match=f"^{name}: "):
+    with pytest.raises(CapaxError, match=f"^{name.strip(': ')}: "):
         OF_TYPES[name](value)
 
 

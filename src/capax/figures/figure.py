@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from capax import outputs
 from capax.errors import FurtherKinds, ReportError
 from capax.figures.chart import Chart
 from capax.figures.drawing import check_writable, draw, drawn
@@ -76,7 +77,7 @@ def figure(
     paper = Paper(width, height, dpi)
     if format is not None and out is None:
         raise ReportError(f"format: {format} is of a file, and there is no out")
-    files = None if out is None else Path(out)
+    files = None if out is None else outputs.path_of(out)
     columns = {"x": x, "y": y, "color": color, "panel": panel, "fit": fit}
     found = write(name, runs, files, paper=paper, kind=format, where=where, law=law, log=log, **columns)
     if kind is not None and not 1 <= kind <= len(found):

@@ -232,9 +232,9 @@ def save_law(law: Law, path: Path | str) -> None:
 
     Raises:
         LawError: for a law that is not fitted, or is none.
-        ReportError: when the file cannot be written.
+        ReportError: for what is no path, and when the file cannot be written.
     """
-    outputs.write(Path(path), f"{to_json(law)}\n".encode())
+    outputs.write(outputs.path_of(path), f"{to_json(law)}\n".encode())
 
 
 def _fitted(law: Any) -> Law:

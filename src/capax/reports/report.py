@@ -158,8 +158,9 @@ def report(
         StoreError: for a store that is missing or none.
         LawError: for a law that there is not.
     """
-    refuse_other(Path(out))
-    write(parts(content(runs, title, the_law(law))), Path(out))
+    file = outputs.path_of(out)
+    refuse_other(file)
+    write(parts(content(runs, title, the_law(law))), file)
 
 
 def refuse_other(out: Path) -> None:

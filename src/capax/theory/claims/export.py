@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from capax import outputs
 from capax.errors import ClaimError
 from capax.memory import AssociativeMemory, RelationMemory, load
 from capax.results import Measurement
@@ -34,11 +35,11 @@ def save_run(key: str, path: Path | str, store: Path | str = DEFAULT) -> ClaimFi
         path: a .safetensors file.
 
     Raises:
-        StoreError: when the store has no such run, or it kept no weights.
+        StoreError, SpecError, CapaxError: as `load`.
         ClaimError: for a run of another task, a channel that routes values, or more than one layer.
-        ReportError: when the file cannot be written.
+        ReportError: for what is no path, another suffix, and when the file cannot be written.
     """
-    path = Path(path)
+    path = outputs.path_of(path, "save")
     check_path(path)
     memory: Any = load(key, store)
     if isinstance(memory, RelationMemory):

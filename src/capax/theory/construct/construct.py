@@ -8,6 +8,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from capax import outputs
 from capax.errors import SpecError, shown
 from capax.results import Result
 from capax.specs import Model, Task
@@ -51,9 +52,9 @@ class Constructed:
         """Write weights, library and what they reach as one .safetensors file, which `capax.verify` checks.
 
         Raises:
-            ReportError: for another suffix, or when the file cannot be written.
+            ReportError: for what is no path, another suffix, or when the file cannot be written.
         """
-        self.file.save(Path(path))
+        self.file.save(outputs.path_of(path, "save"))
 
 
 @dataclass(frozen=True)
