@@ -101,6 +101,7 @@ def test_facts_with_several_answers(capsys: pytest.CaptureFixture[str]) -> None:
         (["config.json", "--ambiguous", "drop"], ["ambiguous", "only with --facts"]),
         (["config.json", "--bits", "9", "--probability", "1"], ["probability", "0.999"]),
         (["config.json", "--facts", "config.json"], ["library", "config.json"]),
+        (["config.json", "--facts", "missing.tsv"], ["facts: no such file: missing.tsv"]),
         (["config.json", "--facts", str(COUNTRIES), "--key", "none"], ["none"]),
     ],
 )

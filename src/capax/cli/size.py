@@ -10,6 +10,7 @@ from capax.cli import output
 from capax.cli.flags import Json
 from capax.cli.plan_facts import in_words
 from capax.errors import SpecError
+from capax.inputs import regular
 from capax.planning.answers import SUREST
 from capax.planning.size import ASKED_OF_CURVE, Asked, ModelSize, fewest_exposures, model_size
 from capax.specs import Facts
@@ -63,6 +64,8 @@ def size(
     given = {name: value for name, value in columns.items() if value is not None}
     if facts is None and given:
         raise SpecError(f"{next(iter(given))}: only with --facts")
+    if facts is not None:
+        regular(facts, "facts", SpecError)
     task = None if facts is None else Facts(library=str(facts), tokenization="words", **given)
     found = model_size(config, facts=task, bits=bits, recall=recall, probability=probability, tokens=tokens)
     output.emit(found, _show, as_json=as_json)
