@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 from parts import filled, head
 
@@ -69,7 +70,7 @@ def section() -> str:
             *(row(run, said[run.key()], done.get(run.key())) for run in runs),
             "",
             f"{len(done)} of {len(runs)} have been run, in {hours:.1f} hours beside other work; {sum(inside)} of the "
-            f"{len(found)} that converged lie in the 95 % intervals (mean error {sum(off) / len(off):.1%}).",
+            f"{len(found)} that converged lie in the 95 % intervals (mean error {np.mean(off):.1%}).",
         ]
     )
 

@@ -13,7 +13,7 @@ from synthetic import Made, measurement, searched, shattered, verdicts
 from capax.laws.polynomial import Polynomial
 from capax.papers.harma2024 import judges as harma2024
 from capax.papers.harma2024.arithmetic import width_of
-from capax.papers.harma2024.grid import falls_with_length
+from capax.papers.harma2024.grid import falls_with_length, shorter_are_efficient
 from capax.papers.harma2024.rivals import polynomial
 from capax.papers.recipe import SCALES, Evidence, Scale, Unjudged, Verdict, recipes
 from capax.results import Measurement
@@ -61,7 +61,6 @@ Counted = Callable[[int, int, int], float]
         ("equation-12", 0, as_law, lambda n, h, b: b**3 / 40),
         ("equation-12", 1, lambda n, h, b: 5 * h**2 * b, lambda n, h, b: b**2),
         ("equation-12", 1, lambda n, h, b: 0.005 * h * parameters(h, b), lambda n, h, b: 0.0005 * b * parameters(h, b)),
-        ("equation-12", 2, lambda n, h, b: 24 * b / (n - 1) ** 1.5, lambda n, h, b: 24 * b / n**0.5),
         ("table-1", 1, lambda n, h, b: 500, as_law),
     ],
 )
@@ -114,24 +113,46 @@ def test_a_library_above_a_plateau_of_the_papers_law_tells_whether_counts_end_th
     rising = grid(lambda n, h, b: 15_500 * (b / 1024) ** 2, stop_reason="plateau")
     verdict = one_verdict("figure-7", 5, rising, "paper")
     assert verdict.answer == "agrees"
-    assert verdict.measured.endswith("at 25 of 25 lengths and head counts")
+    assert (
+        "at 25 of 25 lengths and head counts; where Table 1 has a plateau below it: 8 tokens, 1 head, "
+        in verdict.measured
+    )
     level = grid(lambda n, h, b: min(4000 * b / n, 12_504), stop_reason="plateau")
     assert one_verdict("figure-7", 5, level, "paper").answer == "differs"
+    table_1 = grid(lambda n, h, b: min(12.2 * b * h, 3762.7 * h + 8741), stop_reason="plateau")
+    verdict = one_verdict("figure-7", 5, table_1, "paper")
+    assert verdict.answer == "cannot be judged"
+    assert "full below all plateaus of Table 1 there" in verdict.reason
+
+
+def test_counts_that_are_hardly_above_chance_are_not_level() -> None:
+    """Of guesses alone there are a tenth more or fewer."""
+    filled = grid(lambda n, h, b: 205 if h == 2 else min(4000 * b / n, 15_500), stop_reason="plateau")
+    verdict = one_verdict("figure-7", 5, filled, "paper")
+    assert verdict.answer == "agrees"
+    assert "at 20 of 25 lengths and head counts" in verdict.measured
 
 
 @pytest.mark.parametrize(
-    ("count", "answer"),
-    [(as_law, "agrees"), (lambda n, h, b: h * b * n, "differs")],
+    ("figure", "claim", "judge", "count", "answer"),
+    [
+        ("figure-9", 0, falls_with_length, as_law, "agrees"),
+        ("figure-9", 0, falls_with_length, lambda n, h, b: h * b * n, "differs"),
+        ("equation-12", 2, shorter_are_efficient, lambda n, h, b: 24 * b / (n - 1) ** 1.5, "agrees"),
+        ("equation-12", 2, shorter_are_efficient, lambda n, h, b: 24 * b / n**0.5, "differs"),
+    ],
 )
-def test_a_fall_with_length_by_the_loss_that_was_chosen_for_it_is_no_finding(count: Counted, answer: str) -> None:
-    (recipe,) = recipes("harma2024", "figure-9")
+def test_a_fall_with_length_by_the_loss_that_was_chosen_for_it_is_no_finding(
+    figure: str, claim: int, judge: Callable[[Evidence], Verdict], count: Counted, answer: str
+) -> None:
+    (recipe,) = recipes("harma2024", figure)
     rng = np.random.default_rng(0)
     evidence = Evidence(tuple(grid(count)(run, rng) for run in recipe.runs("demo")), "demo")
-    assert falls_with_length(evidence).answer == answer
-    verdict = recipe.claims[0].verdict(evidence, missing=0)
+    assert judge(evidence).answer == answer
+    verdict = recipe.claims[claim].verdict(evidence, missing=0)
     assert verdict.answer == "cannot be judged"
     assert verdict.reason.startswith("depends on the loss, which is not known to us: ")
-    assert verdict.measured == falls_with_length(evidence).measured
+    assert verdict.measured == judge(evidence).measured
 
 
 def test_levels_of_trainings_that_a_budget_cut_short_are_not_judged() -> None:

@@ -1,9 +1,12 @@
 """Weights that recognize a graph: by brute force on small ones, and as small as our own analysis says."""
 
 import math
+from collections import Counter
 
+import networkx as nx
 import numpy as np
 import pytest
+import scipy.stats
 from channels import built, by_loops, counts, f1_of, library, onehot
 
 from capax.errors import CapaxError
@@ -277,6 +280,46 @@ def test_splits(fields: dict[str, object], block: int, repeats: int) -> None:
         assert np.bincount(edges[part, 1]).max() <= repeats
     largest = max(np.bincount(edges[:, side]).max() for side in (0, 1))
     assert len(parts) <= -(-len(edges) // block) + 2 * (largest - 1)
+
+
+def coloured(edges: np.ndarray, block: int) -> tuple[np.ndarray, ...]:
+    """A proper colouring of the edges (König): each colour a matching that holds all ends with most edges left."""
+    rest, parts = dict(enumerate(map(tuple, edges.tolist()))), []
+    while rest:
+        ends = Counter((side, edge[side]) for edge in rest.values() for side in (0, 1))
+        graph, most = nx.Graph(), max(ends.values())
+        for number, (source, target) in rest.items():
+            full = sum(ends[end] == most for end in ((0, source), (1, target)))
+            graph.add_edge((0, source), (1, target), number=number, weight=1 + 1000 * full)
+        matching = [graph.edges[pair]["number"] for pair in nx.max_weight_matching(graph)]
+        parts += np.array_split(np.array(matching), -(-len(matching) // block))
+        for number in matching:
+            del rest[number]
+    return tuple(parts)
+
+
+@pytest.mark.slow
+def test_a_proper_colouring_of_the_edges_needs_no_smaller_key_dimension() -> None:
+    logs = []
+    for fields, m, d_model in (
+        ({"graph": "regular", "degree": 4}, 64, 32),
+        ({"graph": "regular", "degree": 8}, 64, 64),
+        ({"graph": "random", "n_edges": 256}, 64, 32),
+        ({"graph": "random", "n_edges": 512}, 128, 64),
+    ):
+        for seed in range(3):
+            edges, items, generator = library(m, d_model, seed, **fields)
+            block, sizes = d_model // 4, []
+            for split in (coloured(edges, block), split_edges(edges, block, generator)):
+                assert np.sort(np.concatenate(split)).tolist() == list(range(len(edges)))
+                made = build(edges, items, generator=np.random.default_rng(seed), split=split)
+                sizes.append(made.weights.query.shape[0] * made.weights.query.shape[2])
+            assert max(np.bincount(edges[part, side]).max() for part in coloured(edges, block) for side in (0, 1)) == 1
+            logs.append(math.log(sizes[0] / sizes[1]))
+    low, high = scipy.stats.ttest_1samp(logs, 0).confidence_interval()
+    print(f"{math.exp(np.mean(logs)):.2f} ({math.exp(low):.2f} to {math.exp(high):.2f})")
+    assert low < 0 < high
+    assert high - low < 0.4
 
 
 def test_incoherence_by_loops() -> None:

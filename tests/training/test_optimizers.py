@@ -356,6 +356,8 @@ def test_cycles_need_no_bits_but_their_tolerance_does() -> None:
         assert outcome.cycles == ()
         assert outcome.epoch_of_best > 0
     run = Run(task=task, model=model, training=training)
+    with pytest.raises(SpecError, match="best_by: counts bits, and task 'relations'"):
+        run.replace(training=Training(stop_when_complete=False, best_by="loss"))
     with pytest.raises(SpecError, match="cycle_tolerance: counts bits, and task 'relations'"):
         run.replace(training=training.replace(cycle_tolerance=0.1))
 

@@ -49,9 +49,10 @@ def test_patience_counts_items_where_the_best_is_another() -> None:
 def test_the_best_evaluation_recalls_most_or_has_the_lowest_loss(best_by: str, epoch: int) -> None:
     record = Record(library_size=100)
     training = Training(best_by=best_by, stop_when_complete=False)
-    found = [(0, None), (70, 0.5), (60, 0.4), (65, 0.45)]
-    for at, (count, loss) in enumerate(found):
-        record.observe(at, recalled(count), loss, training, 1.0)
+    found = [(0, -3.0), (70, 5.0), (60, 6.0), (65, 5.5)]
+    for at, (count, bits) in enumerate(found):
+        record.observe(at, recalled(count), 1.0, training, 1.0, information=Information(bits, bits))
+    record.observe(len(found), recalled(70), 1.0, training, 1.0)  # a loss that is not finite
     assert record.best_epoch == epoch
     assert record.best == found[epoch][0]
 

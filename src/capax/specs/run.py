@@ -94,6 +94,10 @@ class Run(Spec):
                 f"cycle_tolerance: counts bits, and task {self.task.task!r} gives no probabilities of items, "
                 f"got {self.training.cycle_tolerance}"
             )
+        if self.training.best_by == "loss" and not self.task.has_probabilities:
+            raise ValueError(
+                f"best_by: counts bits, and task {self.task.task!r} gives no probabilities of items, got loss"
+            )
         if self.training.scheduled and self.budget is None:
             raise ValueError("schedule: a learning rate that changes needs a budget: max_epochs or max_steps")
         self.task.refuse(self.model, self.protocol)

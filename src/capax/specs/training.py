@@ -122,7 +122,7 @@ class Training(Spec):
         since(
             "0.1",
             description="Which evaluation of a training is its best, whose count and weights are kept: the first that "
-            "recalls most (of relations has the largest F1), or that with the lowest mean loss since the one before.",
+            "recalls most (of relations has the largest F1), or that with the lowest loss of the whole library.",
         ),
     ] = "recalled"
     max_epochs: Annotated[

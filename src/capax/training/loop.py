@@ -230,8 +230,9 @@ class Course:
         # all that train have made as many steps: their cycles end together
         by_cycles = self._informative and self.pack.training.cycle_steps is not None
         ended = by_cycles and self._ends_cycle(self.records[self.active[places[0]]])
-        informations = learner.information(together) if ended else []
-        for place, evaluation in zip(places, evaluations, strict=False):  # company is last
+        by_loss = self.pack.training.best_by == "loss"
+        informations = learner.information(together) if ended or by_loss else []
+        for at, (place, evaluation) in enumerate(zip(places, evaluations, strict=False)):  # company is last
             member = self.active[place]
             within = by_cycles and self.records[member].steps > 0
             loss = sums[place] / self._steps_since[place] if self._steps_since[place] else None
@@ -243,10 +244,10 @@ class Course:
                 learner.library.uniform_loss_of(place),
                 "end" if ended else "within" if within else None,
                 out_of_time,
+                informations[at] if by_loss else None,
             )
             if ended:
-                information = informations[places.index(place)]
-                best = self.records[member].observe_cycle(evaluation, information, self.pack.training)
+                best = self.records[member].observe_cycle(evaluation, informations[at], self.pack.training)
             if best and (self._informative or self.pack.keep_weights):
                 parameters = learner.ensemble.trainable.items()
                 self._best_weights[member] = {name: p.detach()[place].clone() for name, p in parameters}

@@ -114,6 +114,7 @@ class Record:
         uniform_loss: float,
         cycle: Literal["within", "end"] | None = None,
         out_of_time: bool = False,
+        information: Information | None = None,
     ) -> bool:
         """Note an evaluation and decide; returns whether it is the best so far.
 
@@ -121,6 +122,7 @@ class Record:
             cycle: where in a cycle of the learning rate it is. Within one it is the best only where the training ends
                 with it; at the end of one `observe_cycle` says whether it is.
             out_of_time: whether the training ends here.
+            information: what is known, where the loss of the whole library says which evaluation is the best.
         """
         memorized = evaluation.memorized
         finite = loss is None or math.isfinite(loss)
@@ -146,7 +148,7 @@ class Record:
         counts = cycle is None or (cycle == "within" and self.stop_reason is not None)
         score = evaluation.score
         if training.best_by == "loss":
-            score = (-math.inf if loss is None else -loss,)
+            score = (-math.inf if information is None else information.signed,)
         better = counts and score > self.score
         if better:
             self.best, self.best_epoch, self.metrics = memorized, epoch, evaluation.metrics

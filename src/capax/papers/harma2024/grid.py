@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.stats import binomtest
 
 from capax.laws.ecm import ECM
 from capax.literature import stated_by
@@ -17,6 +18,7 @@ from capax.papers.recipe import Evidence, Unjudged, Verdict, agrees, cannot, dif
 from capax.protocols import units
 from capax.results import LEVEL, Measurement
 from capax.store import tables
+from capax.text import counted
 
 # share of the count at the widest width from which on that at the next one says that counts rise no further (ours)
 STILL = 0.9
@@ -97,32 +99,53 @@ def linear_in_width(of: Evidence) -> Verdict:
 
 
 def saturates_at_library(of: Evidence) -> Verdict:
-    """The share of the library at which counts of a length and a head count rise no further: no less than nine tenths.
+    """The share of the library at which counts of a length and a head count rise no further: nine tenths and more.
 
-    They do not where the widest network has nine tenths of the library, or no more than the one before it has. A
-    capacity model with a plateau of its own has counts that level off far below the library's size. A library that is
-    below all plateaus of Table 1 is full before one is seen: that it fills tells nothing.
+    They do not where the widest network has nine tenths of the library, or above chance hardly more than the one before
+    it. A capacity model with a plateau of its own has counts that level off far below the library's size. Libraries
+    below the plateau that Table 1 has for their number of heads are full before it is seen, which tells nothing.
     """
     rising = sorted(above_chance(of), key=lambda run: field(run, "d_model"))
     series = grouped(rising, lambda run: (field(run, "seq_len"), field(run, "n_heads")))
     widest = [runs[-2:] for runs in series.values() if len(runs) > 1]
-    level = [(two, one) for two, one in widest if full(one) or two.memorized >= STILL * one.memorized]
+    level = [(two, one) for two, one in widest if full(one) or _hardly_more(two, one)]
     if not level:
         raise Unjudged("counts of every length and head count still rise at the widest width")
     on_plateaus([run for pair in level for run in pair])
-    shares = [one.memorized / one.library_size for _, one in level]
-    ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
-    measured = f"{' to '.join(ends)} of the library, at {len(level)} of {len(series)} lengths and head counts"
-    below = [f"{field(one, 'seq_len')} tokens, {field(one, 'n_heads')} heads" for _, one in level if not full(one)]
+    ends = [one for _, one in level]
+    shares = [one.memorized / one.library_size for one in ends]
+    of_library = " to ".join(dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares))))
+    measured = f"{of_library} of the library, at {len(level)} of {len(series)} lengths and head counts"
     how = f"counts at the widest width, of full libraries or no more than {1 / STILL - 1:.0%} above the one before"
-    if below:
+    if below := [_place(one) for one in ends if _share(one)[1] < SATURATED]:
         return differs(f"{how}: below {SATURATED:.0%} of the library with {'; '.join(below)}", measured)
     said = f"{how}: at least {SATURATED:.0%} of the library (ours)"
     printed = stated_by("harma2024")["table_1"]["1"]
-    plateau = printed["alpha"] * min(field(run, "n_heads") for run in of.runs) + printed["beta"]
-    if (largest := max(run.library_size for run in of.runs)) < plateau:
-        return cannot(f"{said}, but libraries of {largest} are full below all plateaus of Table 1", measured)
-    return agrees(said, measured)
+    telling = [run for run in ends if printed["alpha"] * field(run, "n_heads") + printed["beta"] < run.library_size]
+    if not telling:
+        sizes = " and ".join(map(str, sorted({run.library_size for run in ends})))
+        return cannot(f"{said}, but libraries of {sizes} are full below all plateaus of Table 1 there", measured)
+    ranges = "; ".join(f"{_place(run)}, {_share(run)[0]:.1%} to {_share(run)[1]:.1%}" for run in telling)
+    measured = f"{measured}; where Table 1 has a plateau below it: {ranges}"
+    if any(_share(run)[0] < SATURATED for run in telling):
+        return cannot(f"an interval holds {SATURATED:.0%} of the library", measured)
+    return agrees(f"{said}, and so do the 95 % intervals (binomial) where Table 1 has a plateau below it", measured)
+
+
+def _hardly_more(narrower: Measurement, wider: Measurement) -> bool:
+    """Whether a count is no more than a tenth above another, where guesses do not differ by as much."""
+    told = (1 - STILL) * wider.memorized_above_chance > 2 * math.sqrt(wider.chance)
+    return told and narrower.memorized_above_chance >= STILL * wider.memorized_above_chance
+
+
+def _share(run: Measurement) -> tuple[float, float]:
+    """The 95 % interval of the share of the library that is recalled, by its items."""
+    ends = binomtest(run.memorized, run.library_size).proportion_ci(LEVEL, method="wilson")
+    return float(ends.low), float(ends.high)
+
+
+def _place(run: Measurement) -> str:
+    return f"{field(run, 'seq_len')} tokens, {counted(field(run, 'n_heads'), 'head')}"
 
 
 @refuted_in_every_reading
@@ -151,10 +174,13 @@ def falls_with_length(of: Evidence) -> Verdict:
 
 def falls_with_the_loss_that_is_ours(of: Evidence) -> Verdict:
     """The same by the loss on all positions, which was chosen because counts fall with length by it: no test of it."""
-    found = falls_with_length(of)
+    return _by_our_loss(falls_with_length(of))
+
+
+def _by_our_loss(found: Verdict) -> Verdict:
     return cannot(
-        "depends on the loss, which is not known to us: with that on all positions, which we chose because of this, "
-        f"{found.reason}; figure unstated has that on the last position, too",
+        "depends on the loss, which is not known to us: with that on all positions, which we chose because counts fall "
+        f"with length by it, {found.reason}; figure unstated has that on the last position, too",
         found.measured,
     )
 
@@ -206,6 +232,11 @@ def heads_are_cheaper(of: Evidence) -> Verdict:
     if heads.high < width.low:
         return differs("width costs less: the intervals do not meet", measured)
     return cannot("the intervals meet", measured)
+
+
+def by_length_with_our_loss(of: Evidence) -> Verdict:
+    """What tokens a parameter do with the length, by the loss that was chosen because counts fall with length by it."""
+    return _by_our_loss(shorter_are_efficient(of))
 
 
 @in_every_reading
