@@ -209,14 +209,7 @@ def heads_slow_the_decay(of: Evidence) -> Verdict:
 @in_every_reading
 def small_are_efficient(of: Evidence) -> Verdict:
     """The power of the width that memorized tokens a parameter go by."""
-    power = _per_parameter(of, "d_model", lambda run: float(field(run, "d_model")))
-    return ev.above(
-        -power,
-        f"tokens per parameter scale as the width to the {power}",
-        "the 95 % interval is below 0",
-        "wider networks hold more per parameter",
-        "the 95 % interval holds 0",
-    )
+    return _fewer_along(of, "d_model", "width", "wider networks hold more per parameter")
 
 
 @in_every_reading
@@ -242,12 +235,17 @@ def by_length_with_our_loss(of: Evidence) -> Verdict:
 @in_every_reading
 def shorter_are_efficient(of: Evidence) -> Verdict:
     """The power of the length that memorized tokens a parameter go by."""
-    power = _per_parameter(of, "seq_len", lambda run: float(field(run, "seq_len")))
+    return _fewer_along(of, "seq_len", "length", "longer sequences are held better")
+
+
+def _fewer_along(of: Evidence, size: str, named: str, otherwise: str) -> Verdict:
+    """Whether tokens a parameter fall along a size, by their power of it."""
+    power = _per_parameter(of, size, lambda run: float(field(run, size)))
     return ev.above(
         -power,
-        f"tokens per parameter scale as the length to the {power}",
+        f"tokens per parameter scale as the {named} to the {power}",
         "the 95 % interval is below 0",
-        "longer sequences are held better",
+        otherwise,
         "the 95 % interval holds 0",
     )
 
