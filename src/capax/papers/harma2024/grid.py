@@ -180,7 +180,7 @@ def falls_with_the_loss_that_is_ours(of: Evidence) -> Verdict:
 def _by_our_loss(found: Verdict) -> Verdict:
     return cannot(
         "depends on the loss, which is not known to us: with that on all positions, which we chose because counts fall "
-        f"with length by it, {found.reason}; figure unstated has that on the last position, too",
+        f"with length by it: {found.reason}; figure unstated has that on the last position, too",
         found.measured,
     )
 
